@@ -1,0 +1,1 @@
+"""pd-operator: runs prefill/decode-disaggregated SGLang services on Kubernetes."""

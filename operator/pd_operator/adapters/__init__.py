@@ -1,0 +1,1 @@
+"""The world behind the protocols: API server, Prometheus, engine pods, events and clock."""

@@ -1,0 +1,1 @@
+"""Pure scaling: from one window of metrics to two replica counts and the reason for them."""

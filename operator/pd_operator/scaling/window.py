@@ -1,0 +1,70 @@
+"""What one poll of the metrics says about one service. Every field may be absent; absence is not zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class MetricsFault(StrEnum):
+    """Why a poll cannot be used."""
+
+    UNAVAILABLE = "Unavailable"  # Prometheus did not answer
+    STALE = "Stale"  # its newest sample is too old
+    PARTIAL = "Partial"  # too few pods report, or Prometheus says that the answer is incomplete
+    EMPTY = "Empty"  # it answered and has no series of this service
+    INVALID = "Invalid"  # NaN, infinities, or an answer that cannot be read
+    NOT_CONFIGURED = "NotConfigured"  # the operator has no Prometheus address
+
+
+@dataclass(frozen=True, slots=True)
+class RoleWindow:
+    """One role in one poll.
+
+    Attributes:
+        ready: Replicas that can serve, as the cluster says.
+        starting: Replicas that exist and have not been ready yet.
+        draining: Replicas that finish their requests before they go.
+        reporting: Pods whose metrics arrived.
+        running: Requests in the engines' batches, summed over replicas.
+        waiting: Requests waiting for this role's own capacity, summed over replicas.
+        kv_usage: Part of the KV cache in use, 0 to 1, mean over replicas.
+    """
+
+    ready: int = 0
+    starting: int = 0
+    draining: int = 0
+    reporting: int | None = None
+    running: float | None = None
+    waiting: float | None = None
+    kv_usage: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One poll for one service.
+
+    Attributes:
+        prefill, decode: Per role. A waiting prefill *bootstrap* queue counts in `decode.waiting`: those requests
+            wait for KV space on a decode worker.
+        arrival_rate: Requests per second entering the router.
+        in_flight: Requests inside the router.
+        prompt_tokens_per_second, generation_tokens_per_second: From decode workers (prefill workers would count
+            the same requests a second time).
+        ttft_seconds, itl_seconds: At the SLO's percentile.
+        sample_age_seconds: Age of the oldest newest sample used.
+        fault: Why this poll cannot be used; other fields are then not to be trusted.
+        message: One sentence about the fault.
+    """
+
+    prefill: RoleWindow = field(default_factory=RoleWindow)
+    decode: RoleWindow = field(default_factory=RoleWindow)
+    arrival_rate: float | None = None
+    in_flight: float | None = None
+    prompt_tokens_per_second: float | None = None
+    generation_tokens_per_second: float | None = None
+    ttft_seconds: float | None = None
+    itl_seconds: float | None = None
+    sample_age_seconds: float | None = None
+    fault: MetricsFault | None = None
+    message: str = ""
