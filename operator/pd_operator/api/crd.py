@@ -1,110 +1,37 @@
-"""The CustomResourceDefinition, generated from the models: `python -m pd_operator.api.crd FILE…`.
-
-Pydantic's JSON schema becomes a Kubernetes structural schema: references are inlined, nullable fields become
-optional ones, and titles go.
-"""
+"""The CustomResourceDefinition, generated from the models: `python -m pd_operator.api.crd FILE…`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from pd_operator.api import labels
+from pd_operator.api.schema import structural, without_defaults
 from pd_operator.api.v1alpha1 import PDInferenceServiceSpec, PDInferenceServiceStatus
 from pd_operator.api.v1alpha1.service import ROOT_RULES, PDInferenceService
 
-_DROPPED = ("title", "discriminator", "additionalProperties")
-_COLUMNS: list[dict[str, Any]] = [
-    {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
-    {
-        "name": "Prefill",
-        "type": "string",
-        "jsonPath": ".status.prefill.summary",
-        "description": "ready/desired",
-    },
-    {
-        "name": "Decode",
-        "type": "string",
-        "jsonPath": ".status.decode.summary",
-        "description": "ready/desired",
-    },
-    {"name": "Ratio", "type": "string", "jsonPath": ".status.ratio", "description": "desired prefill:decode"},
-    {"name": "GPUs", "type": "integer", "jsonPath": ".status.accelerators.inUse"},
-    {"name": "Model", "type": "string", "jsonPath": ".spec.model.name"},
-    {
-        "name": "TTFT",
-        "type": "integer",
-        "jsonPath": ".status.slo.ttftMilliseconds",
-        "priority": 1,
-        "description": "milliseconds",
-    },
-    {
-        "name": "ITL",
-        "type": "integer",
-        "jsonPath": ".status.slo.itlMilliseconds",
-        "priority": 1,
-        "description": "milliseconds",
-    },
-    {
-        "name": "Reason",
-        "type": "string",
-        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
-        "priority": 1,
-    },
-    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+
+def _column(name: str, path: str, description: str, *, kind: str = "string", wide: bool = False) -> dict[str, Any]:
+    column = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return {**column, "priority": 1} if wide else column
+
+
+_READY: Final = '.status.conditions[?(@.type=="Ready")]'
+_COLUMNS: Final = [
+    _column("Ready", f"{_READY}.status", "whether the service serves as asked"),
+    _column("Prefill", ".status.prefill.summary", "ready/desired replicas"),
+    _column("Decode", ".status.decode.summary", "ready/desired replicas"),
+    _column("Ratio", ".status.ratio", "desired prefill:decode"),
+    _column("GPUs", ".status.accelerators.inUse", "accelerators of both roles", kind="integer"),
+    _column("Model", ".spec.model.name", "what is served"),
+    _column("TTFT", ".status.slo.ttftMilliseconds", "milliseconds at the SLO percentile", kind="integer", wide=True),
+    _column("ITL", ".status.slo.itlMilliseconds", "milliseconds at the SLO percentile", kind="integer", wide=True),
+    _column("Reason", f"{_READY}.message", "what is going on", wide=True),
+    _column("Age", ".metadata.creationTimestamp", "time since creation", kind="date"),
 ]
-
-
-def structural(schema: dict[str, Any]) -> dict[str, Any]:
-    """A pydantic JSON schema as a Kubernetes structural schema.
-
-    Raises:
-        ValueError: a union that Kubernetes cannot express.
-    """
-    definitions = schema.get("$defs", {})
-
-    def convert(node: dict[str, Any]) -> dict[str, Any]:
-        node = dict(node)
-        if "$ref" in node:
-            node = {**definitions[node.pop("$ref").rsplit("/", 1)[-1]], **node}
-        if "anyOf" in node and not node.get("x-kubernetes-int-or-string"):
-            options = [option for option in node.pop("anyOf") if option != {"type": "null"}]
-            if len(options) != 1:
-                raise ValueError(f"a structural schema has no unions, got {options}")
-            return convert({**options[0], **node})
-        extra = node.get("additionalProperties")
-        for key in _DROPPED:
-            node.pop(key, None)
-        if node.get("default", ...) is None:
-            del node["default"]
-        if node.get("format") == "date-time":
-            node = {k: v for k, v in node.items() if k in ("type", "format", "description")}
-        if "properties" in node:
-            node["properties"] = {name: convert(child) for name, child in node["properties"].items()}
-            node["type"] = "object"
-        elif isinstance(extra, dict):
-            node["additionalProperties"] = convert(extra)
-        if "maxLength" in node and node.get("type") == "object":
-            node["maxProperties"] = node.pop("maxLength")
-        if "items" in node:
-            node["items"] = convert(node["items"])
-        if isinstance(node.get("description"), str):
-            node["description"] = " ".join(node["description"].split())
-        return node
-
-    return convert({k: v for k, v in schema.items() if k != "$defs"})
-
-
-def without_defaults(node: Any) -> Any:
-    """A schema with no defaults, for status: what was not observed is absent, not zero."""
-    if isinstance(node, list):
-        return [without_defaults(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    return {key: without_defaults(value) for key, value in node.items() if key != "default"}
 
 
 def definition() -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from pd_operator.api.v1alpha1.base import Args, Env, Model, Port, SecretKeyRef, Text, nested, rules
 
@@ -114,8 +114,8 @@ class ModelSource(Model):
     host_path: HostPathSource | None = None
     """Settings of `type: HostPath`."""
 
-    model_config = {
-        "json_schema_extra": rules(
+    model_config = ConfigDict(
+        json_schema_extra=rules(
             (
                 "(self.type == 'HuggingFace' || !has(self.huggingFace)) && "
                 "(self.type == 'PersistentVolumeClaim') == has(self.persistentVolumeClaim) && "
@@ -124,7 +124,7 @@ class ModelSource(Model):
                 "hostPath), and no other member'",
             )
         )
-    }
+    )
 
 
 class ModelSpec(Model):
@@ -173,7 +173,7 @@ class EngineSpec(Model):
     mem_fraction_static: Annotated[str, Field(pattern=r"^0\.[0-9]{1,4}$")] | None = None
     """Part of accelerator memory for weights and KV cache, a decimal between 0 and 1 as text (`"0.85"`)."""
 
-    model_config = {"json_schema_extra": rules(ARGS_RULE)}
+    model_config = ConfigDict(json_schema_extra=rules(ARGS_RULE))
 
     @property
     def resolved_version(self) -> str:
@@ -203,7 +203,7 @@ class RDMASpec(Model):
     """RDMA devices for KV transfer."""
 
     requirement: RDMARequirement = RDMARequirement.PREFERRED
-    """`Required`: a worker without usable RDMA must fail loudly. `Preferred`: use it when it is there. `Disabled`: TCP."""
+    """`Required`: a worker without usable RDMA fails loudly. `Preferred`: used when it is there. `Disabled`: TCP."""
     resource_name: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253)] | None = None
     """Resource of the RDMA device plugin (`rdma/hca`, …); requested by every worker pod."""
     count: Annotated[int, Field(ge=1, le=64)] = 1

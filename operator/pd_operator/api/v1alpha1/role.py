@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from pd_operator.api.v1alpha1.base import (
     MAX_REPLICAS,
@@ -41,8 +41,8 @@ class Parallelism(Model):
     nodes: Annotated[int, Field(ge=1, le=64)] = 1
     """Pods that make one replica."""
 
-    model_config = {
-        "json_schema_extra": rules(
+    model_config = ConfigDict(
+        json_schema_extra=rules(
             (
                 "(self.tensor * self.pipeline) % self.nodes == 0",
                 "cel:'parallelism.nodes ' + string(self.nodes) + ' does not divide tensor × pipeline = ' + "
@@ -55,7 +55,7 @@ class Parallelism(Model):
                 ".data",
             ),
         )
-    }
+    )
 
 
 class Accelerator(Model):
@@ -70,7 +70,7 @@ class Accelerator(Model):
 
 
 class ResourceRequirements(Model):
-    """CPU, memory and other resources of the container. The accelerator and RDMA resources are added by the operator."""
+    """CPU, memory and other resources. The operator adds those of accelerators and RDMA devices."""
 
     requests: Resources = Field(default_factory=dict)
     """Guaranteed amounts."""
@@ -114,16 +114,17 @@ class PodOverlay(Model):
     init_containers: Annotated[tuple[FreeObject, ...], Field(max_length=8)] = ()
     """Init containers, as in a pod."""
 
-    model_config = {
-        "json_schema_extra": rules(
+    model_config = ConfigDict(
+        json_schema_extra=rules(
             (
                 "!has(self.labels) || self.labels.all(k, !k.startsWith('pdinference.dev/') && "
                 "!k.startsWith('app.kubernetes.io/'))",
-                "pod.labels: keys below pdinference.dev/ and app.kubernetes.io/ belong to the operator: use another prefix",
+                "pod.labels: keys below pdinference.dev/ and app.kubernetes.io/ belong to the operator: "
+                "use another prefix",
                 ".labels",
             )
         )
-    }
+    )
 
 
 class RoleSpec(Model):
@@ -154,8 +155,8 @@ class RoleSpec(Model):
     pod: PodOverlay = nested(PodOverlay)
     """Additions to the pods."""
 
-    model_config = {
-        "json_schema_extra": rules(
+    model_config = ConfigDict(
+        json_schema_extra=rules(
             (
                 "!has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
                 "cel:'minReplicas ' + string(self.minReplicas) + ' is above maxReplicas ' + string(self.maxReplicas) + "
@@ -164,7 +165,7 @@ class RoleSpec(Model):
             ),
             ARGS_RULE,
         )
-    }
+    )
 
     @property
     def accelerators_per_pod(self) -> int:

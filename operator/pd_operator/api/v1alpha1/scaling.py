@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from pd_operator.api.v1alpha1.base import (
     MAX_ACCELERATORS,
@@ -74,8 +74,8 @@ class RatioBounds(Model):
     max: RatioText = "64:1"
     """Most prefill replicas for each decode replica, as `P:D`."""
 
-    model_config = {
-        "json_schema_extra": rules(
+    model_config = ConfigDict(
+        json_schema_extra=rules(
             (
                 "int(self.min.split(':')[0]) * int(self.max.split(':')[1]) <= "
                 "int(self.max.split(':')[0]) * int(self.min.split(':')[1])",
@@ -83,7 +83,7 @@ class RatioBounds(Model):
                 ".min",
             )
         )
-    }
+    )
 
 
 class ScalingBehavior(Model):
@@ -131,7 +131,7 @@ class ScalingSpec(Model):
     fixed_ratio: FixedRatio | None = None
     """FixedRatio mode: replicas in one unit."""
     units: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 1
-    """FixedRatio mode: number of units. The `scale` subresource is this field, so `kubectl scale`, HPA and KEDA work."""
+    """FixedRatio mode: number of units. The `scale` subresource sets it, so `kubectl scale`, HPA and KEDA work."""
     budget: Budget | None = None
     """SLO mode: accelerators of both roles together."""
     ratio: RatioBounds = nested(RatioBounds)
@@ -143,12 +143,12 @@ class ScalingSpec(Model):
     profile: CapacityProfile = nested(CapacityProfile)
     """SLO mode: known capacity of one replica."""
 
-    model_config = {
-        "json_schema_extra": rules(
+    model_config = ConfigDict(
+        json_schema_extra=rules(
             (
                 "self.mode != 'FixedRatio' || has(self.fixedRatio)",
                 "scaling.mode is FixedRatio: set scaling.fixedRatio, for example {prefill: 1, decode: 3}",
                 ".fixedRatio",
             )
         )
-    }
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from pd_operator.api import labels
 from pd_operator.api.v1alpha1.base import Model, nested, rules
@@ -65,8 +65,8 @@ class PDInferenceServiceSpec(Model):
     suspend: bool = False
     """Scale everything to zero and keep the object."""
 
-    model_config = {
-        "json_schema_extra": rules(
+    model_config = ConfigDict(
+        json_schema_extra=rules(
             (
                 "self.decode.parallelism.pipeline == 1 || "
                 "self.decode.parallelism.pipeline == self.prefill.parallelism.pipeline",
@@ -103,8 +103,8 @@ class PDInferenceServiceSpec(Model):
                 (
                     f"self.scaling.mode != 'SLO' || (self.{role}.minReplicas <= self.{role}.replicas && "
                     f"(!has(self.{role}.maxReplicas) || self.{role}.replicas <= self.{role}.maxReplicas))",
-                    f"cel:'{role}.replicas ' + string(self.{role}.replicas) + ' is where SLO mode starts: keep it between "
-                    f"{role}.minReplicas and {role}.maxReplicas'",
+                    f"cel:'{role}.replicas ' + string(self.{role}.replicas) + ' is where SLO mode starts: keep it "
+                    f"between {role}.minReplicas and {role}.maxReplicas'",
                 )
                 for role in (labels.PREFILL, labels.DECODE)
             ),
@@ -121,7 +121,7 @@ class PDInferenceServiceSpec(Model):
                 "raise the budget or lower replicas'",
             ),
         )
-    }
+    )
 
 
 class Metadata(Model):
@@ -156,6 +156,7 @@ ROOT_RULES: Final[dict[str, Any]] = rules(
     (
         f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
         "cel:'metadata.name ' + self.metadata.name + ' must be at most "
-        f"{MAX_NAME_LENGTH} characters of a-z, 0-9 and -, starting with a letter: names of pods and Services are made from it'",
+        f"{MAX_NAME_LENGTH} characters of a-z, 0-9 and -, starting with a letter: names of pods and Services are "
+        "made from it'",
     )
 )
