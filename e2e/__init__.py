@@ -1,0 +1,1 @@
+"""A real cluster on this machine, and what is run against it."""
