@@ -41,15 +41,17 @@ OWNED_FLAGS: Final[dict[str, str]] = {
     "--nnodes": "parallelism.nodes",
     "--node-rank": "nothing: the operator sets it per pod",
     "--dist-init-addr": "nothing: the operator sets it",
+    "--nccl-init-addr": "nothing: the operator sets it",
     "--enable-metrics": "nothing: metrics are always on",
+    "--config": "args: a file could set any of these flags",
 }
 
 
 def owned_flag(arg: str) -> str | None:
-    """The owned flag that `arg` sets or abbreviates, if any: `--tp=2` and `--tp` name `--tp-size`."""
-    head = arg.split("=", 1)[0]
-    if len(head) <= 2 or not head.startswith("--"):
+    """The owned flag that `arg` sets or abbreviates, if any: `--tp=2`, `--tp 2` and `--tp` name `--tp-size`."""
+    if len(arg) <= 2 or not arg.startswith("--"):
         return None
+    head = arg.split("=", 1)[0].split(" ", 1)[0]
     return next((flag for flag in OWNED_FLAGS if flag == head), None) or next(
         (flag for flag in OWNED_FLAGS if flag.startswith(head)), None
     )
@@ -59,9 +61,9 @@ _FLAG_LIST = "[" + ", ".join(f"'{flag}'" for flag in OWNED_FLAGS) + "]"
 #: The same rule as `owned_flag` in CEL, over a list `self.args`.
 ARGS_RULE: Final = (
     "!has(self.args) || self.args.all(a, !a.startsWith('--') || size(a) <= 2 || "
-    f"!{_FLAG_LIST}.exists(f, f.startsWith(a.split('=')[0])))",
+    f"!{_FLAG_LIST}.exists(f, f.startsWith(a.split('=')[0].split(' ')[0])))",
     "cel:'args: ' + self.args.filter(a, a.startsWith('--') && "
-    f"{_FLAG_LIST}.exists(f, f.startsWith(a.split('=')[0]))).join(', ') + "
+    f"{_FLAG_LIST}.exists(f, f.startsWith(a.split('=')[0].split(' ')[0]))).join(', ') + "
     "' is set by the operator: remove it and use the field for it (see the field list in kubectl explain pdinf.spec)'",
     ".args",
 )

@@ -51,7 +51,8 @@ class Parallelism(Model):
             ),
             (
                 "self.nodes == 1 || self.data == 1",
-                "parallelism.data above 1 cannot span nodes: set nodes to 1, or data to 1 and add replicas",
+                "cel:'parallelism.data ' + string(self.data) + ' cannot span ' + string(self.nodes) + "
+                "' nodes: set nodes to 1, or data to 1 and add replicas'",
                 ".data",
             ),
         )
@@ -119,8 +120,8 @@ class PodOverlay(Model):
             (
                 "!has(self.labels) || self.labels.all(k, !k.startsWith('pdinference.dev/') && "
                 "!k.startsWith('app.kubernetes.io/'))",
-                "pod.labels: keys below pdinference.dev/ and app.kubernetes.io/ belong to the operator: "
-                "use another prefix",
+                "cel:'pod.labels: ' + self.labels.filter(k, k.startsWith('pdinference.dev/') || "
+                "k.startsWith('app.kubernetes.io/')).join(', ') + ' belongs to the operator: use another prefix'",
                 ".labels",
             )
         )
