@@ -12,6 +12,7 @@ from pd_operator.api import quantities
 #: Most replicas of a role, and most units: keeps CEL cost estimates and status small.
 MAX_REPLICAS: Final = 1000
 MAX_ACCELERATORS: Final = 100_000
+MAX_QUANTITY_LENGTH: Final = 32
 
 
 class Model(BaseModel):
@@ -68,12 +69,13 @@ def _as_text(value: Any) -> Any:
 Quantity = Annotated[
     str,
     BeforeValidator(_as_text),
-    Field(pattern=quantities.PATTERN),
+    Field(pattern=quantities.PATTERN, max_length=MAX_QUANTITY_LENGTH),
     WithJsonSchema(
         {
             "anyOf": [{"type": "integer"}, {"type": "string"}],
             "x-kubernetes-int-or-string": True,
             "pattern": quantities.PATTERN,
+            "maxLength": MAX_QUANTITY_LENGTH,
         }
     ),
 ]
