@@ -1,0 +1,234 @@
+"""A lab as its users handle it: up, down, components, images. The command line and test fixtures are thin over this."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from e2e.lab import (
+    binaries,
+    cgroups,
+    components,
+    control_plane,
+    debian,
+    full,
+    host,
+    images,
+    namespaces,
+    processes,
+    real_nodes,
+    state,
+)
+from e2e.lab.components import Component
+from e2e.lab.connection import direct
+from e2e.lab.errors import LabError
+from e2e.lab.node_components import REPOSITORY
+from e2e.lab.progress import Progress
+from e2e.lab.runtime import Runtime
+from e2e.lab.spec import LabSpec, Profile
+from e2e.lab.state import State
+
+BUILD = REPOSITORY / "build"
+PAUSE = "pause"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What `up` is asked for."""
+
+    profile: Profile = Profile.FULL
+    nodes: int = 1
+    gpu_nodes: int = 0
+
+
+class Lab:
+    """One lab, up or not, known by its folder."""
+
+    def __init__(self, directory: Path, progress: Progress | None = None) -> None:
+        self.directory = directory.resolve()
+        self._progress = progress or Progress()
+
+    @classmethod
+    def named(cls, name: str, progress: Progress | None = None) -> Lab:
+        """The lab `name` of this checkout."""
+        return cls(BUILD / name, progress)
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, which works from the host and from inside the lab."""
+        return self.directory / "kubeconfig"
+
+    def up(self, size: Size) -> None:
+        """Brings the lab up as asked; a running one is completed: dead components start, fake nodes are adjusted.
+
+        Raises LabError when something is missing or fails, and when the lab runs with another profile or number of
+        real nodes.
+        """
+        wanted = LabSpec(self.directory, size.profile, size.nodes, size.gpu_nodes)
+        if wanted.full:
+            host.check_rights()
+        with state.locked(self.directory):
+            known = state.load(self.directory)
+            if known is not None and known.complete and processes.find(self.directory):
+                self._complete(known, wanted)
+            else:
+                self._start_afresh(known, wanted)
+
+    def down(self, *, wipe: bool = False) -> int:
+        """Ends everything the lab runs and returns the number of processes ended. Its data stays unless `wipe`d.
+
+        Safe to repeat, and safe after anything that was interrupted.
+        """
+        if not self.directory.exists():
+            return 0
+        with state.locked(self.directory):
+            ended = self._end()
+            if wipe:
+                for entry in self.directory.iterdir():
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        if wipe:
+            self.directory.rmdir()
+        return ended
+
+    def state(self) -> State:
+        """The lab as it was brought up last. Raises LabError when it never was."""
+        known = state.load(self.directory)
+        if known is None:
+            raise LabError(f"there is no lab {self.name!r} in {self.directory.parent}; `up` makes one")
+        return known
+
+    def runtime(self) -> Runtime:
+        return _runtime(self.state().spec)
+
+    def components(self) -> list[Component]:
+        """Every component of the lab, whether it runs or not."""
+        known = self.state()
+        return _components(known.spec, known.programs)
+
+    def start(self, name: str) -> bool:
+        """Starts one component and waits until it is ready; says whether it was down."""
+        with state.locked(self.directory):
+            component, runtime = self._component(name), self.runtime()
+            started = runtime.start(component)
+            runtime.wait(component)
+            if started and name.startswith("kubelet"):
+                with runtime.api() as api:
+                    real_nodes.wait_ready(runtime, api, since="")
+            return started
+
+    def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> bool:
+        """Stops one component by a signal; says whether it ran. It stays down until `start` or `up`."""
+        with state.locked(self.directory):
+            return self.runtime().stop(self._component(name), number)
+
+    def load(self, archive: Path, nodes: Sequence[int] | None = None) -> None:
+        """Imports an image from a docker-archive file into real nodes, all of them if none are named."""
+        spec = self.state().spec
+        chosen = list(spec.node_indexes if nodes is None else nodes)
+        if not spec.full:
+            raise LabError(f"the lab {self.name!r} has no real nodes to load an image into (profile {spec.profile})")
+        if unknown := [node for node in chosen if node not in spec.node_indexes]:
+            raise LabError(f"the lab {self.name!r} has no node {unknown[0]}; it has 0 to {spec.nodes - 1}")
+        real_nodes.load(self.runtime(), archive, chosen)
+
+    def command(self, argv: Sequence[str], node: int = 0) -> list[str]:
+        """`argv` as it must be run to run inside the lab, on one of its nodes; use with `environment`."""
+        spec = self.state().spec
+        if node and node not in spec.node_indexes:
+            raise LabError(f"the lab {self.name!r} has no node {node}")
+        return [*self.runtime().enter(node), *argv]
+
+    def environment(self, base: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """The environment for commands on the lab: its kubeconfig, and the lab's programs on the path."""
+        programs = self.state().programs
+        own = {str(programs[name].parent) for name in binaries.FULL if name in programs}
+        path = os.pathsep.join([*sorted(own), host.search_path(base)])
+        return {**base, "KUBECONFIG": str(self.kubeconfig), "PATH": path}
+
+    def _component(self, name: str) -> Component:
+        known = {component.name: component for component in self.components()}
+        if name not in known:
+            raise LabError(f"the lab {self.name!r} has no component {name!r}; it has {', '.join(known)}")
+        return known[name]
+
+    def _start_afresh(self, known: State | None, wanted: LabSpec) -> None:
+        self._end()
+        if known is not None and known.spec.profile is not wanted.profile:
+            self._progress.say(f"profile was {known.spec.profile}: the lab's earlier data is removed")
+            shutil.rmtree(wanted.data, ignore_errors=True)
+        spec = wanted.with_ports(known.spec.ports if known else wanted.ports)
+        spec = spec.with_ports(state.choose_ports(spec))
+        programs = self._programs(spec)
+        state.save(State(spec, programs, complete=False))
+        with self._progress.step(f"starting lab {self.name} ({_describe(spec)})"):
+            control_plane.write_files(spec)
+            self._launch(spec, programs)
+        state.save(State(spec, programs, complete=True))
+
+    def _complete(self, known: State, wanted: LabSpec) -> None:
+        spec = known.spec
+        if (spec.profile, spec.nodes) != (wanted.profile, wanted.nodes):
+            raise LabError(
+                f"the lab {self.name!r} is up as {_describe(spec)}, not as {_describe(wanted)}; `down` it first"
+            )
+        spec = replace(spec, gpu_nodes=wanted.gpu_nodes)
+        state.save(replace(known, spec=spec))
+        started = self._launch(spec, known.programs)
+        restarted = f"; restarted {', '.join(started)}" if started else ""
+        self._progress.say(f"lab {self.name} was up already ({_describe(spec)}){restarted}")
+
+    def _launch(self, spec: LabSpec, programs: Mapping[str, Path]) -> list[str]:
+        """Starts what does not run and waits for all of it; returns the names of what was started."""
+        runtime = _runtime(spec)
+        started: list[str] = []
+        if spec.full:
+            pause = images.ensure(PAUSE, self._progress)
+            if namespaces.holder_process(spec, 0) is None:
+                full.write_files(spec, pause[0], programs)
+                full.create_namespaces(spec)
+            started += full.start_runtimes(runtime, programs)
+        started += control_plane.start(runtime, programs)
+        with runtime.api() as api:
+            if spec.full:
+                started += full.start(runtime, api, programs, pause)
+            control_plane.populate(runtime, api)
+        return started
+
+    def _programs(self, spec: LabSpec) -> dict[str, Path]:
+        if not spec.full:
+            return binaries.ensure(binaries.CONTROL_PLANE, self._progress)
+        debian.ensure(debian.NODE, self._progress)
+        system = {name: debian.find(name) for name in ("containerd", full.CNI_PLUGIN)}
+        built = binaries.ensure(binaries.FULL, self._progress)
+        return built | {name: path for name, path in system.items() if path is not None}
+
+    def _end(self) -> int:
+        ended = processes.end_all(self.directory)
+        known = state.load(self.directory)
+        if known is not None and known.spec.full:
+            cgroups.remove(known.spec)
+        return ended
+
+
+def _runtime(spec: LabSpec) -> Runtime:
+    if spec.full:
+        return namespaces.runtime(spec)
+    return Runtime(spec, enter=lambda _: (), connector=lambda _: direct)
+
+
+def _components(spec: LabSpec, programs: Mapping[str, Path]) -> list[Component]:
+    found = components.control_plane(spec, programs)
+    return found + full.components(spec, programs) if spec.full else found
+
+
+def _describe(spec: LabSpec) -> str:
+    real = f", {spec.nodes} real node{'s' if spec.nodes > 1 else ''}" if spec.full else ""
+    return f"{spec.profile}{real}, {spec.gpu_nodes} fake GPU nodes"

@@ -1,0 +1,116 @@
+"""Real nodes as the API server sees them: what they advertise, when they are ready, and images on them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from e2e.lab.api import Api, ApiError, Object
+from e2e.lab.errors import LabError
+from e2e.lab.fake_nodes import (
+    FAKE_TYPE,
+    GPU,
+    GPU_PRODUCT,
+    GPUS_PER_NODE,
+    HCAS_PER_NODE,
+    PRODUCT_LABEL,
+    RDMA,
+    REGION,
+    REGION_LABEL,
+    TYPE_LABEL,
+    ZONE_LABEL,
+    ZONES,
+    is_ready,
+)
+from e2e.lab.host import search_path
+from e2e.lab.node_components import KUBELET, of_node
+from e2e.lab.processes import wait_until
+from e2e.lab.runtime import Runtime
+from e2e.lab.spec import node_name
+
+CTR = ("ctr", "--namespace=k8s.io")
+READY_TIMEOUT_SECONDS = 60.0
+PARALLEL_IMPORTS = 2
+"""An import is bound by decompression and the disk; more at once only take turns."""
+
+
+def labels(node: int) -> dict[str, str]:
+    return {REGION_LABEL: REGION, ZONE_LABEL: ZONES[node % len(ZONES)], PRODUCT_LABEL: GPU_PRODUCT}
+
+
+def advertise(api: Api, node: int) -> None:
+    """Gives a node accelerators and RDMA devices that it lacks, so pods may ask for them as on a GPU machine.
+
+    A kubelet that starts sets such resources to zero, so this follows every start of one.
+    """
+    path = f"/api/v1/nodes/{node_name(node)}"
+    extended = {GPU: str(GPUS_PER_NODE), RDMA: str(HCAS_PER_NODE)}
+    api.merge(path, {"metadata": {"labels": labels(node)}})
+    api.merge(f"{path}/status", {"status": {"capacity": extended, "allocatable": extended}})
+
+
+def remove_surplus(api: Api, count: int) -> None:
+    """Deletes Node objects of real nodes that an earlier, larger run of the lab had: their pods would stay for ever."""
+    wanted = {node_name(node) for node in range(count)}
+    for item in api.items(f"/api/v1/nodes?labelSelector={TYPE_LABEL}%21%3D{FAKE_TYPE}"):
+        if item["metadata"]["name"] not in wanted:
+            api.delete(f"/api/v1/nodes/{item['metadata']['name']}")
+
+
+def wait_ready(runtime: Runtime, api: Api, since: str) -> None:
+    """Waits until every real node is Ready, by a report that is not older than `since` (RFC 3339, UTC).
+
+    After a restart the API server still has the reports of the run before, which say Ready, too.
+    """
+    for node in runtime.spec.node_indexes:
+        wait_until(
+            partial(_reported_ready, api, node, since),
+            what=f"node {node_name(node)}",
+            timeout=READY_TIMEOUT_SECONDS,
+            log=runtime.spec.log(of_node(KUBELET, node)),
+        )
+        advertise(api, node)
+
+
+def load(runtime: Runtime, archive: Path, nodes: list[int]) -> None:
+    """Imports a docker-archive into the given nodes' container runtimes."""
+    with ThreadPoolExecutor(PARALLEL_IMPORTS) as pool:
+        list(pool.map(lambda node: _import(runtime, archive, node), nodes))
+
+
+def has_image(runtime: Runtime, reference: str, node: int) -> bool:
+    done = _ctr(runtime, node, "images", "list", "--quiet", f"name=={reference}")
+    return done.returncode == 0 and reference in done.stdout.split()
+
+
+def runtime_answers(runtime: Runtime, node: int) -> bool:
+    return _ctr(runtime, node, "version").returncode == 0
+
+
+def _import(runtime: Runtime, archive: Path, node: int) -> None:
+    done = _ctr(runtime, node, "images", "import", str(archive))
+    if done.returncode != 0:
+        raise LabError(f"{archive} could not be imported into {node_name(node)}: {done.stderr.strip()}")
+
+
+def _ctr(runtime: Runtime, node: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*runtime.enter(node), *CTR, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": search_path()},
+        check=False,
+    )
+
+
+def _reported_ready(api: Api, node: int, since: str) -> bool:
+    try:
+        item: Object = api.get(f"/api/v1/nodes/{node_name(node)}")
+    except ApiError:
+        return False  # the kubelet has not registered it yet
+    conditions = item["status"].get("conditions", [])
+    heartbeat = next((c["lastHeartbeatTime"] for c in conditions if c["type"] == "Ready"), "")
+    return is_ready(item) and heartbeat >= since
