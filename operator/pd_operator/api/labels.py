@@ -42,6 +42,10 @@ HELD: Final = "held"
 # Annotations.
 #: RFC 3339 time at which a pod began to drain; survives restarts of the operator.
 DRAIN_STARTED: Final = f"{GROUP}/drain-started"
+#: Pods of one replica, on a StatefulSet: its `spec.replicas` counts pods.
+NODES: Final = f"{GROUP}/nodes"
+#: Hash of what the operator built: tells a change of its own making from an edit by somebody else.
+FINGERPRINT: Final = f"{GROUP}/fingerprint"
 #: Where SMG's discovery reads a prefill pod's bootstrap port (a fixed name in SMG).
 BOOTSTRAP_PORT: Final = "sglang.ai/bootstrap-port"
 #: The label by which a StatefulSet tells a pod's ordinal (Kubernetes >= 1.28).
