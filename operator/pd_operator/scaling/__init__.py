@@ -1,1 +1,1 @@
-"""Pure scaling: from one window of metrics to two replica counts and the reason for them."""
+"""From metrics to two numbers. Pure: no input or output, no clock, no randomness."""

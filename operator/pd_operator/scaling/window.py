@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -29,6 +29,8 @@ class RoleWindow:
         running: Requests in the engines' batches, summed over replicas.
         waiting: Requests waiting for this role's own capacity, summed over replicas.
         kv_usage: Part of the KV cache in use, 0 to 1, mean over replicas.
+        busy: Part of the time in which the engines computed, 0 to 1, mean over replicas. For prefill it is a true
+            utilisation; decode engines compute whenever one request runs, so it says little about them.
     """
 
     ready: int = 0
@@ -38,6 +40,7 @@ class RoleWindow:
     running: float | None = None
     waiting: float | None = None
     kv_usage: float | None = None
+    busy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,13 @@ class Window:
         prefill, decode: Per role. A waiting prefill *bootstrap* queue counts in `decode.waiting`: those requests
             wait for KV space on a decode worker.
         arrival_rate: Requests per second entering the router.
+        completion_rate: Requests per second that finished, from decode workers.
         in_flight: Requests inside the router.
         prompt_tokens_per_second, generation_tokens_per_second: From decode workers (prefill workers would count
             the same requests a second time).
+        cached_share: Part of the prompt tokens that prefill workers found in their prefix cache, 0 to 1.
         ttft_seconds, itl_seconds: At the SLO's percentile.
+        ttft_samples: Requests that `ttft_seconds` was computed from; a percentile of a few is noise.
         sample_age_seconds: Age of the oldest newest sample used.
         fault: Why this poll cannot be used; other fields are then not to be trusted.
         message: One sentence about the fault.
@@ -60,11 +66,26 @@ class Window:
     prefill: RoleWindow = field(default_factory=RoleWindow)
     decode: RoleWindow = field(default_factory=RoleWindow)
     arrival_rate: float | None = None
+    completion_rate: float | None = None
     in_flight: float | None = None
     prompt_tokens_per_second: float | None = None
     generation_tokens_per_second: float | None = None
+    cached_share: float | None = None
     ttft_seconds: float | None = None
     itl_seconds: float | None = None
+    ttft_samples: float | None = None
     sample_age_seconds: float | None = None
     fault: MetricsFault | None = None
     message: str = ""
+
+    def counting(self, prefill: tuple[int, int, int], decode: tuple[int, int, int]) -> Window:
+        """The same poll with the cluster's present counts (ready, starting, draining) of each role.
+
+        Pods come and go between two polls, and the budget must count those that exist now.
+        """
+        return replace(self, prefill=_counted(self.prefill, prefill), decode=_counted(self.decode, decode))
+
+
+def _counted(role: RoleWindow, counts: tuple[int, int, int]) -> RoleWindow:
+    ready, starting, draining = counts
+    return replace(role, ready=ready, starting=starting, draining=draining)
