@@ -91,7 +91,7 @@ GOOD: Final[tuple[Good, ...]] = (
             "decode.pod.hostNetwork": True,
         },
     ),
-    good("TCP", {"transfer": {"backend": "MooncakeTCP", "rdma.requirement": "Disabled", "bootstrapPort": 9000}}),
+    good("TCP", {"transfer": {"backend": "MooncakeTCP", "rdma": {"requirement": "Disabled"}, "bootstrapPort": 9000}}),
     good("TCP with the default of RDMA", {"transfer.backend": "MooncakeTCP"}),
     good("replicas of two nodes", {"prefill.parallelism": _MULTI_NODE, "decode.parallelism": _MULTI_NODE}),
     good("pipeline on both roles", {"prefill.parallelism": {"pipeline": 2}, "decode.parallelism": {"pipeline": 2}}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -48,13 +49,34 @@ def rules(*validations: tuple[str, str] | tuple[str, str, str]) -> dict[str, Any
     return {"x-kubernetes-validations": out}
 
 
+def message(text: str, *values: str) -> str:
+    """A message with numbers in it: each `%s` of `text` stands for one of `values`, which are CEL.
+
+    Formatting is the only way that the API server finds cheap enough: it takes the text of a number, and a joined
+    list, for endless when they are concatenated.
+    """
+    return f"cel:'{text}'.format([{', '.join(values)}])"
+
+
 def nested(model: type[Model]) -> Any:
     """A field that is an object whose members all have defaults.
 
-    The schema says `default: {}`, so that the API server fills the members in; a plain `default_factory` is left out
-    of pydantic's schema.
+    The schema's default is what lets the API server fill the members in; a plain `default_factory` is left out of
+    pydantic's schema. It must spell out the members that the object's own rules read, because the API server tries
+    the rules on the bare default when the CRD is created.
     """
-    return Field(default_factory=model, json_schema_extra={"default": {}})
+    return Field(default_factory=model, json_schema_extra={"default": _plain_defaults(model)})
+
+
+def _plain_defaults(model: type[Model]) -> dict[str, Any]:
+    """Defaults of the members that are numbers, texts or truth values; empty when the model has no rules."""
+    if "json_schema_extra" not in model.model_config:
+        return {}
+    return {
+        to_camel(name): str(field.default) if isinstance(field.default, StrEnum) else field.default
+        for name, field in model.model_fields.items()
+        if isinstance(field.default, (int, str))
+    }
 
 
 def list_map(*keys: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
-from pd_operator.api.v1alpha1.base import Args, Env, Model, Port, SecretKeyRef, Text, nested, rules
+from pd_operator.api.v1alpha1.base import Args, Env, Model, Port, SecretKeyRef, Text, message, nested, rules
 
 DEFAULT_IMAGE: Final = "lmsysorg/sglang:v0.5.23"
 DEFAULT_VERSION: Final = "0.5.23"
@@ -58,13 +58,14 @@ def owned_flag(arg: str) -> str | None:
 
 
 _FLAG_LIST = "[" + ", ".join(f"'{flag}'" for flag in OWNED_FLAGS) + "]"
+_IS_OWNED = f"a.startsWith('--') && size(a) > 2 && {_FLAG_LIST}.exists(f, f.startsWith(a.split('=')[0].split(' ')[0]))"
 #: The same rule as `owned_flag` in CEL, over a list `self.args`.
 ARGS_RULE: Final = (
-    "!has(self.args) || self.args.all(a, !a.startsWith('--') || size(a) <= 2 || "
-    f"!{_FLAG_LIST}.exists(f, f.startsWith(a.split('=')[0].split(' ')[0])))",
-    "cel:'args: ' + self.args.filter(a, a.startsWith('--') && "
-    f"{_FLAG_LIST}.exists(f, f.startsWith(a.split('=')[0].split(' ')[0]))).join(', ') + "
-    "' is set by the operator: remove it and use the field for it (see the field list in kubectl explain pdinf.spec)'",
+    f"!has(self.args) || self.args.all(a, !({_IS_OWNED}))",
+    message(
+        "args: %s is set by the operator: remove it and use the field for it (see kubectl explain pdinf.spec)",
+        f"self.args.filter(a, {_IS_OWNED})",
+    ),
     ".args",
 )
 

@@ -18,6 +18,7 @@ from pd_operator.api.v1alpha1.base import (
     Seconds,
     StringMap,
     Text,
+    message,
     nested,
     rules,
 )
@@ -45,14 +46,21 @@ class Parallelism(Model):
         json_schema_extra=rules(
             (
                 "(self.tensor * self.pipeline) % self.nodes == 0",
-                "cel:'parallelism.nodes ' + string(self.nodes) + ' does not divide tensor × pipeline = ' + "
-                "string(self.tensor * self.pipeline) + ': choose nodes so that every pod has the same number of ranks'",
+                message(
+                    "parallelism.nodes %s does not divide tensor × pipeline = %s: choose nodes so that every pod has "
+                    "the same number of ranks",
+                    "self.nodes",
+                    "self.tensor * self.pipeline",
+                ),
                 ".nodes",
             ),
             (
                 "self.nodes == 1 || self.data == 1",
-                "cel:'parallelism.data ' + string(self.data) + ' cannot span ' + string(self.nodes) + "
-                "' nodes: set nodes to 1, or data to 1 and add replicas'",
+                message(
+                    "parallelism.data %s cannot span %s nodes: set nodes to 1, or data to 1 and add replicas",
+                    "self.data",
+                    "self.nodes",
+                ),
                 ".data",
             ),
         )
@@ -120,8 +128,10 @@ class PodOverlay(Model):
             (
                 "!has(self.labels) || self.labels.all(k, !k.startsWith('pdinference.dev/') && "
                 "!k.startsWith('app.kubernetes.io/'))",
-                "cel:'pod.labels: ' + self.labels.filter(k, k.startsWith('pdinference.dev/') || "
-                "k.startsWith('app.kubernetes.io/')).join(', ') + ' belongs to the operator: use another prefix'",
+                message(
+                    "pod.labels: %s belongs to the operator: use another prefix",
+                    "self.labels.filter(k, k.startsWith('pdinference.dev/') || k.startsWith('app.kubernetes.io/'))",
+                ),
                 ".labels",
             )
         )
@@ -160,8 +170,11 @@ class RoleSpec(Model):
         json_schema_extra=rules(
             (
                 "!has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
-                "cel:'minReplicas ' + string(self.minReplicas) + ' is above maxReplicas ' + string(self.maxReplicas) + "
-                "': lower minReplicas or raise maxReplicas'",
+                message(
+                    "minReplicas %s is above maxReplicas %s: lower minReplicas or raise maxReplicas",
+                    "self.minReplicas",
+                    "self.maxReplicas",
+                ),
                 ".minReplicas",
             ),
             ARGS_RULE,

@@ -13,6 +13,7 @@ from pd_operator.api.v1alpha1.base import (
     Model,
     Percent,
     Seconds,
+    message,
     nested,
     rules,
 )
@@ -79,7 +80,7 @@ class RatioBounds(Model):
             (
                 "int(self.min.split(':')[0]) * int(self.max.split(':')[1]) <= "
                 "int(self.max.split(':')[0]) * int(self.min.split(':')[1])",
-                "cel:'scaling.ratio.min ' + self.min + ' is above scaling.ratio.max ' + self.max + ': swap them'",
+                message("scaling.ratio.min %s is above scaling.ratio.max %s: swap them", "self.min", "self.max"),
                 ".min",
             )
         )

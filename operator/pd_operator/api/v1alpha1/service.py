@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, Field
 
 from pd_operator.api import labels
-from pd_operator.api.v1alpha1.base import Model, nested, rules
+from pd_operator.api.v1alpha1.base import Model, message, nested, rules
 from pd_operator.api.v1alpha1.engine import EngineSpec, ModelSpec, TransferSpec
 from pd_operator.api.v1alpha1.role import RoleSpec
 from pd_operator.api.v1alpha1.router import RouterSpec
@@ -70,9 +70,12 @@ class PDInferenceServiceSpec(Model):
             (
                 "self.decode.parallelism.pipeline == 1 || "
                 "self.decode.parallelism.pipeline == self.prefill.parallelism.pipeline",
-                "cel:'decode.parallelism.pipeline ' + string(self.decode.parallelism.pipeline) + "
-                "' must be 1 or equal prefill.parallelism.pipeline ' + string(self.prefill.parallelism.pipeline) + "
-                "': a decode server ends at its first request otherwise'",
+                message(
+                    "decode.parallelism.pipeline %s must be 1 or equal prefill.parallelism.pipeline %s: a decode "
+                    "server ends at its first request otherwise",
+                    "self.decode.parallelism.pipeline",
+                    "self.prefill.parallelism.pipeline",
+                ),
             ),
             (
                 "self.transfer.rdma.requirement != 'Required' || has(self.transfer.rdma.resourceName) || "
@@ -103,22 +106,31 @@ class PDInferenceServiceSpec(Model):
                 (
                     f"self.scaling.mode != 'SLO' || (self.{role}.minReplicas <= self.{role}.replicas && "
                     f"(!has(self.{role}.maxReplicas) || self.{role}.replicas <= self.{role}.maxReplicas))",
-                    f"cel:'{role}.replicas ' + string(self.{role}.replicas) + ' is where SLO mode starts: keep it "
-                    f"between {role}.minReplicas and {role}.maxReplicas'",
+                    message(
+                        f"{role}.replicas %s is where SLO mode starts: keep it between {role}.minReplicas and "
+                        f"{role}.maxReplicas",
+                        f"self.{role}.replicas",
+                    ),
                 )
                 for role in (labels.PREFILL, labels.DECODE)
             ),
             (
                 f"{_SLO_BUDGET}{_accelerators('minReplicas')} <= self.scaling.budget.accelerators",
-                "cel:'scaling.budget.accelerators ' + string(self.scaling.budget.accelerators) + "
-                f"' is below the ' + string({_accelerators('minReplicas')}) + ' accelerators of minReplicas: "
-                "raise the budget or lower minReplicas'",
+                message(
+                    "scaling.budget.accelerators %s is below the %s accelerators of minReplicas: raise the budget or "
+                    "lower minReplicas",
+                    "self.scaling.budget.accelerators",
+                    _accelerators("minReplicas"),
+                ),
             ),
             (
                 f"{_SLO_BUDGET}{_accelerators('replicas')} <= self.scaling.budget.accelerators",
-                "cel:'scaling.budget.accelerators ' + string(self.scaling.budget.accelerators) + "
-                f"' is below the ' + string({_accelerators('replicas')}) + ' accelerators of replicas: "
-                "raise the budget or lower replicas'",
+                message(
+                    "scaling.budget.accelerators %s is below the %s accelerators of replicas: raise the budget or "
+                    "lower replicas",
+                    "self.scaling.budget.accelerators",
+                    _accelerators("replicas"),
+                ),
             ),
         )
     )

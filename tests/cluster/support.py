@@ -1,0 +1,153 @@
+"""What the cluster tests are written with: waiting with deadlines, and a namespace as the operator leaves it."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from e2e.rest import Object, Rest, RestError
+from pd_operator.api import labels
+from tests.cases import Body, changed
+
+T = TypeVar("T")
+
+#: Every kind that the operator writes; the API server lists these in the namespace when a test asks what is there.
+CHILD_KINDS: Final = (
+    "StatefulSet",
+    "Deployment",
+    "Service",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "PodDisruptionBudget",
+)
+POLL_SECONDS: Final = 0.1
+
+#: Kind and name of a child.
+Key = tuple[str, str]
+
+
+def eventually(what: str, look: Callable[[], T], *, within: float) -> T:
+    """`look` until it returns without complaint, for at most `within` seconds, and give what it returned.
+
+    A complaint is an AssertionError, an answer of the API server that is an error, or a connection that failed.
+
+    Raises:
+        AssertionError: The last complaint, with what was waited for.
+    """
+    deadline = time.monotonic() + within
+    while True:
+        try:
+            return look()
+        except (AssertionError, RestError, OSError, http.client.HTTPException, KeyError) as error:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {within:.0f} s: {what}\n{type(error).__name__}: {error}") from error
+        time.sleep(POLL_SECONDS)
+
+
+def holds(what: str, look: Callable[[], None], *, during: float) -> None:
+    """`look` again and again for `during` seconds: nothing it asserts may fail."""
+    deadline = time.monotonic() + during
+    while time.monotonic() < deadline:
+        try:
+            look()
+        except AssertionError as error:
+            raise AssertionError(f"did not last {during:.0f} s: {what}\n{error}") from error
+        time.sleep(POLL_SECONDS)
+
+
+def service(name: str, namespace: str, changes: Mapping[str, Any] | None = None) -> Body:
+    """A minimal service with `changes` (dotted path below `spec` → value)."""
+    body = changed(changes or {}, name)
+    body["metadata"]["namespace"] = namespace
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One namespace, and what a test asks about it."""
+
+    rest: Rest
+    namespace: str
+
+    def apply(self, name: str, changes: Mapping[str, Any] | None = None) -> Object:
+        """Apply a minimal service with `changes`, as its user."""
+        return self.rest.apply(service(name, self.namespace, changes))
+
+    def get(self, name: str) -> Object:
+        """The service."""
+        return self.rest.get(labels.KIND, name, self.namespace)
+
+    def condition(self, name: str, kind: str) -> Object:
+        """One condition of the service, for its present generation; complains when there is none yet."""
+        found = self.get(name)
+        conditions = {item["type"]: item for item in found.get("status", {}).get("conditions", [])}
+        assert found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"], "not observed yet"
+        assert kind in conditions, f"no condition {kind} among {sorted(conditions)}"
+        present: Object = conditions[kind]
+        return present
+
+    def wait_ready(self, name: str, *, within: float = 30) -> Object:
+        """Wait until the service is Ready and nothing is under way."""
+
+        def ready() -> Object:
+            for kind, wanted in (("Ready", "True"), ("Reconciling", "False"), ("Stalled", "False")):
+                condition = self.condition(name, kind)
+                assert condition["status"] == wanted, f"{kind} is {condition['status']}: {condition['message']}"
+            return self.get(name)
+
+        return eventually(f"service {name} Ready", ready, within=within)
+
+    def wait_condition(self, name: str, kind: str, status: str, reason: str, *, within: float = 30) -> Object:
+        """Wait until a condition has this status and reason."""
+
+        def there() -> Object:
+            condition = self.condition(name, kind)
+            assert (condition["status"], condition["reason"]) == (status, reason), condition
+            return condition
+
+        return eventually(f"{kind} of {name} is {status} ({reason})", there, within=within)
+
+    def children(self, name: str) -> dict[Key, Object]:
+        """Every object that the operator made for the service."""
+        selector = f"{labels.SERVICE}={name}"
+        return {
+            (kind, item["metadata"]["name"]): item
+            for kind in CHILD_KINDS
+            for item in self.rest.list(kind, self.namespace, selector)
+        }
+
+    def pods(self, name: str, role: str = "") -> list[Object]:
+        """The service's pods that are not on their way out."""
+        selector = f"{labels.SERVICE}={name}" + (f",{labels.ROLE}={role}" if role else "")
+        found = self.rest.list("Pod", self.namespace, selector)
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def stateful_set(self, name: str, role: str) -> Object:
+        """The one StatefulSet of a role."""
+        found = self.rest.list("StatefulSet", self.namespace, f"{labels.SERVICE}={name},{labels.ROLE}={role}")
+        assert len(found) == 1, [item["metadata"]["name"] for item in found]
+        return found[0]
+
+    def versions(self, name: str) -> dict[Key, str]:
+        """Resource versions of the service and its children: equal before and after means that nobody wrote."""
+        found = {key: item["metadata"]["resourceVersion"] for key, item in self.children(name).items()}
+        return {**found, (labels.KIND, name): self.get(name)["metadata"]["resourceVersion"]}
+
+    def settled_versions(self, name: str, *, within: float = 30) -> dict[Key, str]:
+        """Resource versions once they have stayed the same for a second: Kubernetes' own controllers are through."""
+        last: dict[Key, str] = {}
+        since = time.monotonic()
+
+        def settled() -> dict[Key, str]:
+            nonlocal last, since
+            now = self.versions(name)
+            if now != last:
+                last, since = now, time.monotonic()
+            assert time.monotonic() - since > 1, f"still changing: {now}"
+            return now
+
+        return eventually(f"{name} settles", settled, within=within)
