@@ -86,6 +86,7 @@ bench-reconcile: venv ## Reconcile speed at N = 1, 50, 200, 1,000 services; writ
 generate: venv ## Regenerate the CRD from the models
 	@$(PY) -m pd_operator.api.crd $(CRD)
 	@$(PY) -m tools.chart_crd $(CRD) helm/pd-operator/templates/crd.yaml
+	@$(PY) -m tools.chart_values helm/pd-operator
 generate-check: generate ## Fail when generated files differ from what is checked in
 	@git diff --exit-code --stat -- crds helm || { echo "error: generated files are out of date: run 'make generate' and commit the result"; exit 1; }
 lock: venv ## Recompile the lock files from requirements/*.in
