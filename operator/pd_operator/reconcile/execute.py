@@ -1,0 +1,198 @@
+"""Carries out a plan: in order, idempotently, with the answers of the API server put back into the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pd_operator.api import labels
+from pd_operator.api.v1alpha1 import PDInferenceService, PDInferenceServiceStatus
+from pd_operator.plan.actions import Action, Apply, Delete, MarkPod, Plan
+from pd_operator.plan.observed import ChildKey
+from pd_operator.reconcile.errors import AbsentError, ConflictError, TerminalError
+from pd_operator.reconcile.failures import FailureBook
+from pd_operator.reconcile.kinds import BY_NAME, POD, SERVICE_KIND
+from pd_operator.reconcile.ports import Cluster, Raw, Recorder
+from pd_operator.reconcile.status_pace import StatusPace
+from pd_operator.reconcile.store import Store
+
+log = logging.getLogger(__name__)
+
+#: What must exist before its dependents are created. Everything else is created at the same time: a Role must be
+#: there when a RoleBinding names it, and a ServiceAccount when pods that use it are created.
+_CREATED_FIRST: Final = frozenset({"ServiceAccount", "Role", "Service", "PodDisruptionBudget", "StatefulSet"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What carrying out a plan has led to.
+
+    Attributes:
+        writes: Requests that changed something.
+        replan_after: Seconds until the service should be planned again because of what happened here.
+        refused: Some write is refused at present.
+    """
+
+    writes: int = 0
+    replan_after: float | None = None
+    refused: bool = False
+
+
+class Executor:
+    """Executes plans of all services."""
+
+    def __init__(
+        self, cluster: Cluster, store: Store, failures: FailureBook, pace: StatusPace, recorder: Recorder
+    ) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._failures = failures
+        self._pace = pace
+        self._recorder = recorder
+
+    async def execute(self, service: PDInferenceService, raw: Raw, plan: Plan) -> Outcome:
+        """Carry out `plan`.
+
+        A status that must come first and cannot be written stops everything after it. A refused action stops the
+        actions after it; the refusal is part of the next observation, so that the status then tells it.
+
+        Raises:
+            TransientError: Something may work later; what was not done yet is planned again.
+        """
+        key = service.key
+        news = self._failures.keep_only(key, plan.actions)
+        writes = 0
+        wait: float | None = None
+        if plan.status_first:
+            writes += await self._write_status(service, plan.status)
+        for batch in _batches(plan.actions, self._store.children(key)):
+            results = await asyncio.gather(*(self._act(service, action) for action in batch), return_exceptions=True)
+            failed = [result for result in results if isinstance(result, BaseException)]
+            done = [result for result in results if isinstance(result, _Done)]
+            writes += sum(result.wrote for result in done)
+            news |= any(result.news for result in done)
+            waits = [result.wait for result in done if result.wait > 0]
+            wait = min([*waits, *([wait] if wait is not None else [])], default=None)
+            if failed:
+                raise failed[0]
+            if waits:
+                break
+        if news:
+            # What the status would say now is outdated: plan once more with the news.
+            return Outcome(writes, replan_after=0.0, refused=wait is not None)
+        postponed = None
+        if not plan.status_first:
+            postponed = self._pace.postpone(key, service.status, plan.status)
+            if postponed is None:
+                writes += await self._write_status(service, plan.status)
+        for announcement in plan.events if postponed is None else ():
+            await self._recorder.announce(raw, announcement)
+        delays = [seconds for seconds in (wait, postponed) if seconds is not None]
+        return Outcome(writes, replan_after=min(delays, default=None), refused=wait is not None)
+
+    async def _write_status(self, service: PDInferenceService, status: PDInferenceServiceStatus) -> int:
+        """Write the status if it says anything else than the present one."""
+        if status == service.status:
+            return 0
+        body = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        answer = await self._cluster.apply_status(service.metadata.namespace, service.metadata.name, body)
+        self._store.put(SERVICE_KIND, answer)
+        self._pace.wrote(service.key)
+        return 1
+
+    async def _act(self, service: PDInferenceService, action: Action) -> _Done:
+        key = service.key
+        wait = self._failures.must_wait(key, action)
+        if wait > 0:
+            return _Done(wait=wait)
+        try:
+            await self._perform(service, action)
+        except TerminalError as error:
+            news = self._failures.record(key, action, error)
+            log.warning("a write was refused", extra={"service": "/".join(key), "error": error.message})
+            return _Done(news=news, wait=max(self._failures.must_wait(key, action), 0.001))
+        return _Done(wrote=1, news=self._failures.succeed(key, action))
+
+    async def _perform(self, service: PDInferenceService, action: Action) -> None:
+        namespace = service.metadata.namespace
+        if isinstance(action, Apply):
+            await self._apply(service, action)
+        elif isinstance(action, Delete):
+            await self._delete(namespace, action)
+        else:
+            await self._mark(namespace, action)
+
+    async def _apply(self, service: PDInferenceService, action: Apply) -> None:
+        kind = BY_NAME[action.body["kind"]]
+        namespace, name = service.metadata.namespace, action.body["metadata"]["name"]
+        known = self._store.uid(kind, namespace, name) is not None
+        try:
+            answer = await self._cluster.apply(action.body, force=known)
+        except ConflictError:
+            if known:
+                raise
+            # Someone else's object, or our own one that lost its labels. Only the latter is taken (back) by force.
+            found = await self._cluster.get(kind, namespace, name)
+            if not _controlled_by(found, service.metadata.uid):
+                raise TerminalError(
+                    f"{kind.name} {name} exists already and does not belong to this {labels.KIND}: "
+                    "delete it, or give the service another name"
+                ) from None
+            answer = await self._cluster.apply(action.body, force=True)
+        self._store.put(kind, answer)
+
+    async def _delete(self, namespace: str, action: Delete) -> None:
+        kind = BY_NAME[action.kind]
+        uid = self._store.uid(kind, namespace, action.name)
+        try:
+            await self._cluster.delete(kind, namespace, action.name, uid)
+        except AbsentError:
+            log.debug("it was gone already", extra={"object": f"{action.kind} {namespace}/{action.name}"})
+        # A pod ends in its own time, and its last event tells when; the rest is gone with the answer.
+        if kind is not POD:
+            self._store.remove_named(kind, namespace, action.name, uid)
+
+    async def _mark(self, namespace: str, action: MarkPod) -> None:
+        try:
+            answer = await self._cluster.patch_metadata(POD, namespace, action.name, action.labels, action.annotations)
+        except AbsentError:
+            self._store.remove_named(POD, namespace, action.name, None)
+            return
+        self._store.put(POD, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    wrote: int = 0
+    news: bool = False
+    wait: float = 0.0
+
+
+def _batches(actions: tuple[Action, ...], existing: frozenset[ChildKey]) -> Iterator[list[Action]]:
+    """Actions that may be under way together.
+
+    Neighbouring creations go in two waves, since creating an object harms no other. All else is done one by one: its
+    order is the plan's promise (grow one set before another one shrinks, drain before removal).
+    """
+    creations: list[Apply] = []
+    for action in actions:
+        if isinstance(action, Apply) and (action.body["kind"], action.body["metadata"]["name"]) not in existing:
+            creations.append(action)
+            continue
+        yield from _waves(creations)
+        creations = []
+        yield [action]
+    yield from _waves(creations)
+
+
+def _waves(creations: list[Apply]) -> Iterator[list[Action]]:
+    first: list[Action] = [action for action in creations if action.body["kind"] in _CREATED_FIRST]
+    second: list[Action] = [action for action in creations if action.body["kind"] not in _CREATED_FIRST]
+    yield from (wave for wave in (first, second) if wave)
+
+
+def _controlled_by(raw: Raw, uid: str) -> bool:
+    return any(ref.get("uid") == uid and ref.get("controller") for ref in raw["metadata"].get("ownerReferences") or ())
