@@ -6,8 +6,11 @@ from itertools import product
 
 import pytest
 
+from pd_operator.adapters.permissions import NEEDED
 from pd_operator.api import labels
-from pd_operator.reconcile import kinds
+from pd_operator.api.v1alpha1 import PDInferenceService
+from pd_operator.plan.objects import rbac
+from tests.cases import changed
 from tests.chart.chart import CLUSTER_SCOPED, NAMESPACE, VARIANTS, Chart, Object, of, only, title, variant
 
 Permission = tuple[str, str, str]
@@ -29,17 +32,11 @@ def permissions(role: Object) -> set[Permission]:
 
 
 def needed() -> set[Permission]:
-    """What the operator's calls need: it watches every kind, and applies and deletes children."""
-    watched = {(kind.group, kind.plural, verb) for kind in kinds.WATCHED_KINDS for verb in ("get", "list", "watch")}
-    written = {(kind.group, kind.plural, verb) for kind in kinds.CHILD_KINDS for verb in ("create", "patch", "delete")}
-    service = {(labels.GROUP, labels.PLURAL, "patch"), (labels.GROUP, f"{labels.PLURAL}/status", "patch")}
-    return (
-        watched
-        | written
-        | service
-        | {("", "pods", "patch")}
-        | {("", "events", verb) for verb in ("get", "list", "create", "patch")}
-    )
+    """The operator's own list, by which it also checks itself when it starts."""
+    return {
+        (entry.group, f"{entry.resource}/{entry.subresource}" if entry.subresource else entry.resource, entry.verb)
+        for entry in NEEDED
+    }
 
 
 def test_cluster_wide_it_holds_exactly_what_it_needs(chart: Chart) -> None:
@@ -84,7 +81,11 @@ def test_no_role_has_a_wildcard_or_reads_secrets(chart: Chart, name: str) -> Non
 def test_the_operator_holds_what_routers_get(chart: Chart) -> None:
     """Kubernetes refuses a Role that grants more than its author holds."""
     granted = permissions(only(chart.objects({"rbac": {"aggregatedRoles": "Disabled"}}), "ClusterRole"))
-    assert granted >= {("", "pods", verb) for verb in ("get", "list", "watch")}
+    body = changed({}, "any")
+    body["metadata"] |= {"namespace": "default", "uid": "1"}
+    handed_on = permissions(rbac.role(PDInferenceService.model_validate(body)))
+    assert handed_on
+    assert granted >= handed_on
 
 
 def test_people_get_access_through_kubernetes_own_roles(chart: Chart) -> None:

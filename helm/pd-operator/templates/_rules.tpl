@@ -1,11 +1,11 @@
 {{/*
-What the operator may do where it manages services. Each rule belongs to calls of operator/pd_operator; the chart's tests
-compare it with the operator's own list. Roles are applied cluster-wide or, in namespaced mode, once per namespace.
+What the operator may do where it manages services: exactly its own list in operator/pd_operator/adapters/permissions.py,
+which the chart's tests compare, and what owner references take. Roles are applied cluster-wide or, in namespaced mode, once per namespace.
 */}}
 {{- define "pd-operator.rules" -}}
 - apiGroups: [pdinference.dev]
   resources: [pdinferenceservices]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch]
 - apiGroups: [pdinference.dev]
   resources: [pdinferenceservices/status]
   verbs: [patch]
@@ -28,8 +28,12 @@ compare it with the operator's own list. Roles are applied cluster-wide or, in n
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch, patch, delete]
+# Why a pod does not come up is in events of the core API; its own go to the newer one.
 - apiGroups: [""]
   resources: [events]
-  verbs: [get, list, create, patch]
+  verbs: [list]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
 {{- end -}}
