@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.lab import external, images, status
+from e2e.lab import external, status
 from e2e.lab.errors import LabError
 from e2e.lab.external import ExternalCluster
 from e2e.lab.lab import BUILD, Lab, Size
@@ -131,6 +131,8 @@ def _lab(options: argparse.Namespace, lab: Lab, progress: Progress) -> None:
         ended = lab.down(wipe=options.wipe)
         progress.say(f"lab {lab.name} is down ({ended} processes ended)" if ended else f"lab {lab.name} was not up")
     elif options.command == "load":
+        from e2e.lab import images
+
         nodes = [int(node) for node in options.nodes.split(",")] if options.nodes else None
         for image in options.images:
             archive = Path(image) if image.endswith(".tar") else images.ensure(image, progress)[1]

@@ -17,7 +17,6 @@ from e2e.lab import (
     debian,
     full,
     host,
-    images,
     namespaces,
     processes,
     real_nodes,
@@ -190,6 +189,8 @@ class Lab:
         runtime = _runtime(spec)
         started: list[str] = []
         if spec.full:
+            from e2e.lab import images
+
             pause = images.ensure(PAUSE, self._progress)
             if namespaces.holder_process(spec, 0) is None:
                 full.write_files(spec, pause[0], programs)

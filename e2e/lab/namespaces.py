@@ -52,7 +52,7 @@ def create(spec: LabSpec) -> None:
         _run(spec, node, node_network(node))
         if node > 0:
             # both ends are made from node 0's side; the far one moves into the node's namespace
-            _run(spec, 0, link_near_end(node, _pid(spec, node)))
+            _run(spec, 0, link_near_end(node, inner_pid(_pid(spec, node))))
             _run(spec, node, link_far_end(node))
 
 
@@ -110,7 +110,7 @@ def node_network(node: int) -> list[Command]:
 
 
 def link_near_end(node: int, pid: int) -> list[Command]:
-    """Node 0's side of the link to a further node, whose namespaces the process `pid` holds."""
+    """Node 0's side of the link to a further node, whose namespaces the process `pid`, as node 0 counts, holds."""
     near, far = link_addresses(node)
     device = f"node{node}"
     return [
@@ -180,6 +180,13 @@ def _pid(spec: LabSpec, node: int) -> int:
     if found is None:
         raise LabError(f"the lab {spec.name!r} has no running node {node}; `up` it first")
     return found.pid
+
+
+def inner_pid(pid: int) -> int:
+    """The host's process `pid` as the innermost pid namespace that it is in numbers it."""
+    status = Path("/proc", str(pid), "status").read_text(encoding="ascii", errors="replace")
+    line = next(line for line in status.splitlines() if line.startswith("NSpid:"))
+    return int(line.split()[-1])
 
 
 def _run(spec: LabSpec, node: int, commands: Sequence[Command]) -> None:

@@ -26,6 +26,8 @@ def launch(directory: Path, component: str, *argv: str) -> None:
         lambda: processes.main_process(processes.find(directory), component, argv[0]) is not None,
         what=component,
         timeout=10,
+        alive=lambda: bool(processes.find(directory)),
+        log=directory / "logs" / f"{component}.log",
     )
 
 
@@ -87,5 +89,5 @@ def test_a_component_that_dies_is_reported_with_the_end_of_its_log(directory: Pa
 
 
 def test_a_program_that_does_not_exist_is_reported_at_once(directory: Path) -> None:
-    with pytest.raises(LabError, match="etcd"):
+    with pytest.raises(LabError, match=r"(?s)etcd ended by itself.*/nowhere/etcd"):
         launch(directory, "etcd", "/nowhere/etcd")

@@ -13,7 +13,6 @@ from e2e.lab.errors import LabError
 from e2e.lab.spec import LabSpec, Ports, Profile
 from e2e.lab.state import State
 
-
 USUAL = Ports()
 
 
