@@ -66,33 +66,36 @@ class RequestCount:
         return RequestCount(reads=int(found.get(READS, 0)), writes=int(found.get(WRITES, 0)))
 
 
-def install_identity(lab: Lab, rest: Rest, helm: Path, namespaces: Sequence[str] = ()) -> Path:
+def install_identity(
+    lab: Lab, rest: Rest, helm: Path, *, account: str = ACCOUNT, namespaces: Sequence[str] = ()
+) -> Path:
     """The chart's ServiceAccount and roles, a counter of its requests, and a kubeconfig with its token.
 
-    With `namespaces`, the roles are those of the namespaced mode: nothing cluster-wide.
+    With `namespaces`, the roles are those of the namespaced mode, nothing cluster-wide; it needs an `account` of its
+    own. Only requests of the account `ACCOUNT` are counted.
     """
     if rest.find("Namespace", NAMESPACE) is None:
         rest.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    for item in chart_rbac(helm, namespaces):
+    for item in chart_rbac(helm, account, namespaces):
         rest.apply(item, manager="pd-lab", force=True)
     for schema in flow_schemas():
         rest.apply(schema, manager="pd-lab", force=True)
-    token = rest.token(ACCOUNT, NAMESPACE)
+    token = rest.token(account, NAMESPACE)
     access = kubeconfigs.read(lab.kubeconfig)
     spec = lab.state().spec
-    target = lab.directory / "operator.kubeconfig"
+    target = lab.directory / f"{account}.kubeconfig"
     content = kubeconfigs.render(
-        spec.context, ACCOUNT, f"https://{access.host}:{access.port}", access.authority.encode("ascii"), token
+        spec.context, account, f"https://{access.host}:{access.port}", access.authority.encode("ascii"), token
     )
     target.touch(mode=0o600)
     target.write_bytes(content)
     return target
 
 
-def chart_rbac(helm: Path, namespaces: Sequence[str] = ()) -> list[Object]:
-    """The chart's ServiceAccount, roles and bindings."""
+def chart_rbac(helm: Path, release: str, namespaces: Sequence[str] = ()) -> list[Object]:
+    """The chart's ServiceAccount, roles and bindings, which have the name of the release."""
     watched = ["--set", f"watch.namespaces={{{','.join(namespaces)}}}"] if namespaces else []
-    command = [str(helm), "template", ACCOUNT, str(REPOSITORY / "helm" / "pd-operator"), "--namespace", NAMESPACE]
+    command = [str(helm), "template", release, str(REPOSITORY / "helm" / "pd-operator"), "--namespace", NAMESPACE]
     shown = ["--show-only", "templates/rbac.yaml", "--show-only", "templates/serviceaccount.yaml"]
     done = subprocess.run([*command, *watched, *shown], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -160,7 +163,7 @@ class OperatorProcess:
             "PYTHONPATH": str(REPOSITORY / "operator"),
             "PYTHONUNBUFFERED": "1",
             "KUBECONFIG": str(self.kubeconfig),
-            "PD_PORT": str(self.port),
+            "PD_WEB_PORT": str(self.port),
             "PD_LOG_FORMAT": "text",
             processes.LAB_VARIABLE: str(self.lab),
             processes.COMPONENT_VARIABLE: "operator",

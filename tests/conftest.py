@@ -7,7 +7,7 @@ import os
 import pytest
 
 #: Settings of the person who runs the tests must not reach what is tested.
-_FOREIGN = ("KUBECONFIG", "PD_WATCH_NAMESPACES", "PD_PROMETHEUS_URL", "PD_LOG_LEVEL", "PD_LOG_FORMAT", "PD_PORT")
+_FOREIGN = ("KUBECONFIG", "PD_WATCH_NAMESPACES", "PD_PROMETHEUS_URL", "PD_LOG_LEVEL", "PD_LOG_FORMAT", "PD_WEB_PORT")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -43,7 +43,7 @@ def test_a_refusal_as_a_person_sees_it(kubectl: Kubectl) -> None:
         kubectl.apply(body)
     assert '"demo" is invalid' in str(refusal.value)
     assert "spec.decode.args" in str(refusal.value)
-    assert "--tp=2 is set by the operator: remove it" in str(refusal.value)
+    assert '["--tp=2"] is set by the operator: remove it' in str(refusal.value)
 
 
 def test_an_update_that_breaks_a_rule_is_refused_and_changes_nothing(rest: Rest, namespace: str) -> None:

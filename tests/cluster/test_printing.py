@@ -35,7 +35,7 @@ STATUS = {
     [
         ("pdinf.spec", ["prefill", "decode", "Desired state: one model, served by prefill and decode workers"]),
         ("pdinf.spec.prefill", ["replicas", "parallelism", "drainTimeoutSeconds", "How long a worker that is to go"]),
-        ("pdinf.spec.scaling.mode", ["enum: Manual, FixedRatio, SLO", "units × ratio"]),
+        ("pdinf.spec.scaling.mode", ["ENUM: Manual FixedRatio SLO", "units × ratio"]),
         ("pdinf.spec.transfer.rdma.requirement", ["Required", "a worker without usable RDMA fails loudly"]),
         ("pdinf.status.conditions", ["lastTransitionTime", "kstatus"]),
     ],
