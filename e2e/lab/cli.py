@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.lab import external, status
+from e2e.lab import binaries, external, images, status
 from e2e.lab.errors import LabError
 from e2e.lab.external import ExternalCluster
 from e2e.lab.lab import BUILD, Lab, Size
@@ -57,6 +57,10 @@ def parser() -> argparse.ArgumentParser:
     stop = commands.add_parser("stop", parents=[common], help="stop a component; it stays down until start or up")
     stop.add_argument("component")
     stop.add_argument("--signal", choices=sorted(SIGNALS), default="TERM")
+
+    build = commands.add_parser("build", help="make container images and print their references and archives")
+    build.add_argument("images", nargs="*", metavar="IMAGE", help=f"default: all of {', '.join(images.IMAGES)}")
+    commands.add_parser("prefetch", help="build every program that any command needs")
     return root
 
 
@@ -75,6 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     progress = Progress()
+    if options.command == "build":
+        return images.main_build(options.images)
+    if options.command == "prefetch":
+        binaries.prefetch(progress)
+        return 0
     lab = Lab.named(options.name, progress)
     if options.command == "up":
         return _up(options, lab, progress)
@@ -131,11 +140,9 @@ def _lab(options: argparse.Namespace, lab: Lab, progress: Progress) -> None:
         ended = lab.down(wipe=options.wipe)
         progress.say(f"lab {lab.name} is down ({ended} processes ended)" if ended else f"lab {lab.name} was not up")
     elif options.command == "load":
-        from e2e.lab import images
-
         nodes = [int(node) for node in options.nodes.split(",")] if options.nodes else None
         for image in options.images:
-            archive = Path(image) if image.endswith(".tar") else images.ensure(image, progress)[1]
+            archive = Path(image) if image.endswith(".tar") else images.ensure(image, progress).path
             with progress.step(f"importing {archive.name}"):
                 lab.load(archive, nodes)
     elif options.command == "start":

@@ -50,7 +50,7 @@ def start_runtimes(runtime: Runtime, binaries: Mapping[str, Path]) -> list[str]:
     return start_missing(runtime, node_components.runtimes(runtime.spec, binaries))
 
 
-def start(runtime: Runtime, api: Api, binaries: Mapping[str, Path], pause: tuple[str, Path]) -> list[str]:
+def start(runtime: Runtime, api: Api, binaries: Mapping[str, Path], pause: Path) -> list[str]:
     """Starts the rest on a running control plane, and waits until the nodes are Ready and DNS answers."""
     spec = runtime.spec
     since = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -60,9 +60,7 @@ def start(runtime: Runtime, api: Api, binaries: Mapping[str, Path], pause: tuple
     for component in node_components.runtimes(spec, binaries):
         node = component.node or 0
         runtime.wait_for(component, partial(real_nodes.runtime_answers, runtime, node), CONTAINERD_TIMEOUT_SECONDS)
-        reference, archive = pause
-        if not real_nodes.has_image(runtime, reference, node):
-            real_nodes.load(runtime, archive, [node])
+    real_nodes.load(runtime, pause, list(spec.node_indexes))
     rest = [component for component in components(spec, binaries) if not component.name.startswith("containerd")]
     started = start_missing(runtime, rest)
     for component in rest:

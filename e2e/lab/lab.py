@@ -17,6 +17,7 @@ from e2e.lab import (
     debian,
     full,
     host,
+    images,
     namespaces,
     processes,
     real_nodes,
@@ -189,17 +190,15 @@ class Lab:
         runtime = _runtime(spec)
         started: list[str] = []
         if spec.full:
-            from e2e.lab import images
-
             pause = images.ensure(PAUSE, self._progress)
             if namespaces.holder_process(spec, 0) is None:
-                full.write_files(spec, pause[0], programs)
+                full.write_files(spec, pause.reference, programs)
                 full.create_namespaces(spec)
             started += full.start_runtimes(runtime, programs)
         started += control_plane.start(runtime, programs)
         with runtime.api() as api:
             if spec.full:
-                started += full.start(runtime, api, programs, pause)
+                started += full.start(runtime, api, programs, pause.path)
             control_plane.populate(runtime, api)
         return started
 

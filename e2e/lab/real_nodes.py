@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -76,14 +79,36 @@ def wait_ready(runtime: Runtime, api: Api, since: str) -> None:
 
 
 def load(runtime: Runtime, archive: Path, nodes: list[int]) -> None:
-    """Imports a docker-archive into the given nodes' container runtimes."""
+    """Imports a docker-archive into the given nodes' container runtimes, where it is not there already."""
+    reference, image_id = contents(archive)
+    lacking = [node for node in nodes if not _has_image(runtime, reference, image_id, node)]
     with ThreadPoolExecutor(PARALLEL_IMPORTS) as pool:
-        list(pool.map(lambda node: _import(runtime, archive, node), nodes))
+        list(pool.map(partial(_import, runtime, archive), lacking))
 
 
-def has_image(runtime: Runtime, reference: str, node: int) -> bool:
-    done = _ctr(runtime, node, "images", "list", "--quiet", f"name=={reference}")
-    return done.returncode == 0 and reference in done.stdout.split()
+def contents(archive: Path) -> tuple[str, str]:
+    """Reference and id of the one image in a docker-archive. Raises LabError when it is something else."""
+    try:
+        with tarfile.open(archive) as tar:
+            (image,) = json.loads(_member(tar, "manifest.json"))
+            digest = hashlib.sha256(_member(tar, image["Config"])).hexdigest()
+        return str(image["RepoTags"][0]), f"sha256:{digest}"
+    except (OSError, tarfile.TarError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise LabError(
+            f"{archive} is not a docker-archive of one tagged image ({error}); `docker save` makes one"
+        ) from error
+
+
+def _member(tar: tarfile.TarFile, name: str) -> bytes:
+    file = tar.extractfile(name)
+    return file.read() if file else b""
+
+
+def _has_image(runtime: Runtime, reference: str, image_id: str, node: int) -> bool:
+    """Whether the node has this very image by this name: both must stand for the same manifest."""
+    done = _ctr(runtime, node, "images", "list")
+    manifests = {line.split()[0]: line.split()[2] for line in done.stdout.splitlines()[1:]}
+    return reference in manifests and manifests[reference] == manifests.get(image_id)
 
 
 def runtime_answers(runtime: Runtime, node: int) -> bool:
