@@ -134,7 +134,7 @@ def _hold(fault: str, bounds: Bounds, window: Window, now: float, state: Scaling
     explanation = Explanation(
         prefill=_held_role(before[0], fitted, 0, window.prefill),
         decode=_held_role(before[1], fitted, 1, window.decode),
-        hold=f"no metrics for {rough_duration(now - since)} ({fault})",
+        hold=f"no metrics{rough_duration(now - since)} ({fault})",
         budget=bounds.budget,
     )
     remembered = ScalingState(

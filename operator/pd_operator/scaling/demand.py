@@ -122,7 +122,7 @@ def prefill_load(profile: Profile, bounds: Bounds, window: Window) -> Need:
     if role.busy is None or not role.ready:
         return Need()
     busy = min(role.busy, 1.0)
-    cause = f"prefill engines compute {busy:.0%} of the time"
+    cause = f"prefill engines compute {percent(busy)} of the time"
     return _load(busy * role.ready, 1.0, bounds, "busy replicas", cause)
 
 
@@ -182,7 +182,7 @@ def _decode_fill(bounds: Bounds, window: Window) -> Need:
     waiting, running = role.waiting or 0.0, role.running or 0.0
     crowd = min(1.0 + waiting / running, MOST_LOAD_FACTOR) if running else 1.0
     fill = min(role.kv_usage, 1.0) * crowd
-    cause = f"decode KV caches are {min(role.kv_usage, 1.0):.0%} full"
+    cause = f"decode KV caches are {percent(min(role.kv_usage, 1.0))} full"
     if waiting >= 1.0:
         cause += f" and {waiting:,.0f} requests wait for space"
     return _load(fill * role.ready, 1.0, bounds, "full replicas", cause)
@@ -190,7 +190,7 @@ def _decode_fill(bounds: Bounds, window: Window) -> Need:
 
 def _load(demand: float, capacity: float, bounds: Bounds, unit: str, cause: str) -> Need:
     replicas = demand / (capacity * bounds.target)
-    return Need(replicas, f"{cause} (target {bounds.target:.0%})", demand, capacity, unit)
+    return Need(replicas, f"{cause} (target {percent(bounds.target)})", demand, capacity, unit)
 
 
 # ---- symptoms -------------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _prefill_symptom(slo: SLO, window: Window, *, decode_short: bool) -> tuple[_
         return _Symptom(), (f"{late}: requests wait for decode, so prefill is not blamed",)
     if role.busy is not None and role.busy < IDLE_PREFILL:
         return _Symptom(), (
-            f"{late}, yet prefill engines compute only {role.busy:.0%} of the time and decode is not short: "
+            f"{late}, yet prefill engines compute only {percent(role.busy)} of the time and decode is not short: "
             "look at the KV transfer and the router",
         )
     return _Symptom(late, _factor(ttft / slo.ttft_seconds)), ()
@@ -256,6 +256,11 @@ def _with_symptom(load: Need, symptom: _Symptom, ready: int) -> Need:
     if load.replicas is not None and load.replicas >= asked:
         return load
     return Need(float(asked), symptom.text, load.demand, load.capacity, load.unit, symptom.text)
+
+
+def percent(part: float) -> str:
+    """`0.7` as `70 %`."""
+    return f"{part * 100:.0f} %"
 
 
 def _duration(seconds: float) -> str:

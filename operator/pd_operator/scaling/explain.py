@@ -177,9 +177,11 @@ def _join(parts: list[str]) -> str:
 
 
 def rough_duration(seconds: float) -> str:
-    """A duration that changes rarely: whole 15 seconds up to two minutes, then minutes, then hours."""
+    """` for 45 s`, in steps that change rarely: 15 seconds up to two minutes, then minutes, then hours."""
+    if seconds < 15:
+        return ""
     if seconds < 120:
-        return f"{int(seconds // 15) * 15} s"
+        return f" for {int(seconds // 15) * 15} s"
     if seconds < 7200:
-        return f"{int(seconds // 60)} min"
-    return f"{int(seconds // 3600)} h"
+        return f" for {int(seconds // 60)} min"
+    return f" for {int(seconds // 3600)} h"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pd_operator.api.v1alpha1.base import MAX_REPLICAS
-from pd_operator.scaling.budget import Limit
+from pd_operator.scaling.budget import Limit, least
 from pd_operator.scaling.demand import Need
 from pd_operator.scaling.profile import Bounds, RoleBounds
 from pd_operator.scaling.state import MAX_NEEDS, Lesson, RoleMemory
@@ -118,7 +118,8 @@ def _rounded(
     if memory.lesson and replicas > 0 and _applies(memory.lesson, load, now):
         down = max(down, memory.lesson.replicas + 1)
     extra = stuck(memory, window, limits, now) if replicas > 0 else 0
-    return _Rounded(min(up + extra, MAX_REPLICAS), min(down + extra, MAX_REPLICAS))
+    floor = least(limits)
+    return _Rounded(max(min(up + extra, MAX_REPLICAS), floor), max(min(down + extra, MAX_REPLICAS), floor))
 
 
 def _applies(lesson: Lesson, load: float | None, now: float) -> bool:
