@@ -32,7 +32,7 @@ def verdicts_of(scene: Scene) -> tuple[Verdict, ...]:
     parts = (*(_role(scene, role) for role in ROLES), _router(scene))
     rollout = _rollout(scene)
     stalled = _stalled(scene)
-    reconciling = _reconciling(scene, (*parts, rollout), stalled)
+    reconciling = _reconciling(scene, parts, rollout, stalled)
     return (_ready(scene, parts), reconciling, stalled, *parts, rollout, *_scaling(scene))
 
 
@@ -138,24 +138,28 @@ def _stalled(scene: Scene) -> Verdict:
     return Verdict(conditions.STALLED, False, conditions.AS_DESIRED, "nothing has to be done by hand")
 
 
-def _reconciling(scene: Scene, parts: tuple[Verdict, ...], stalled: Verdict) -> Verdict:
+def _reconciling(scene: Scene, parts: tuple[Verdict, ...], rollout: Verdict, stalled: Verdict) -> Verdict:
     def verdict(holds: bool, reason: str, message: str) -> Verdict:
         return Verdict(conditions.RECONCILING, holds, reason, message)
 
     if stalled.holds:
         return verdict(False, stalled.reason, stalled.message)
-    if scene.census.draining():
-        return verdict(True, conditions.PROGRESSING, "waiting for workers to finish their requests before they go")
+    draining = "waiting for workers to finish their requests before they go"
     if scene.observed.service.spec.suspend:
-        left = any(scene.census.of_role(role) for role in ROLES)
-        message = "waiting for the last workers to end" if left else "spec.suspend is true"
-        return verdict(left, conditions.PROGRESSING if left else conditions.SUSPENDED, message)
-    rollout = parts[-1]
+        if not any(scene.census.of_role(role) for role in ROLES):
+            return verdict(False, conditions.SUSPENDED, "spec.suspend is true")
+        message = draining if scene.census.draining() else "waiting for the last workers to end"
+        return verdict(True, conditions.PROGRESSING, message)
+    missing = [part for part in parts if not part.holds and part.reason != conditions.NO_TRAFFIC_PAIR]
+    for part in missing:
+        if part.reason != conditions.STARTING:
+            return verdict(True, part.reason, part.message)
     if rollout.holds:
         return verdict(True, rollout.reason, rollout.message)
-    for part in parts[:-1]:
-        if not part.holds and part.reason != conditions.NO_TRAFFIC_PAIR:
-            return verdict(True, part.reason, part.message)
+    if missing:
+        return verdict(True, conditions.PROGRESSING, missing[0].message)
+    if scene.census.draining():
+        return verdict(True, conditions.PROGRESSING, draining)
     return verdict(False, conditions.AS_DESIRED, "everything is as desired")
 
 
