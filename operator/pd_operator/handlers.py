@@ -6,6 +6,7 @@ on any object and posts no Events; peering and cluster scanning are off.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
@@ -28,20 +29,18 @@ _EXIT_SECONDS: Final = 8.0
 Login = Callable[[], Awaitable[kopf.AiohttpSession]]
 
 
-def registry(intake: Intake, login: Login, on_started: Callable[[], None]) -> kopf.OperatorRegistry:
+def registry(intake: Intake, login: Login) -> kopf.OperatorRegistry:
     """Handlers for every watched kind.
 
     Args:
         intake: Takes the objects.
         login: Opens a session with the API server.
-        on_started: Called when kopf is about to watch.
     """
     handlers = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=handlers)
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
         configure(settings)
-        on_started()
 
     @kopf.on.login(registry=handlers, errors=kopf.ErrorsMode.PERMANENT)
     async def log_in(**_: Any) -> kopf.AiohttpSession:
@@ -80,15 +79,20 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.process.ultimate_exiting_timeout = _EXIT_SECONDS
 
 
-async def watch(handlers: kopf.OperatorRegistry, namespaces: Sequence[str]) -> None:
+async def watch(handlers: kopf.OperatorRegistry, namespaces: Sequence[str], on_started: Callable[[], None]) -> None:
     """Watch for ever, in some namespaces or (none given) in all.
+
+    Args:
+        handlers: Of `registry`.
+        namespaces: What to watch.
+        on_started: Called once kopf has taken over the process's signals, so that they can be taken back.
 
     Raises:
         Exception: A watch cannot go on (its permission or its kind was taken away).
     """
-    settings = kopf.OperatorSettings()
-    configure(settings)
-    if namespaces:
-        await kopf.operator(registry=handlers, settings=settings, standalone=True, namespaces=list(namespaces))
-    else:
-        await kopf.operator(registry=handlers, settings=settings, standalone=True, clusterwide=True)
+    others = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
+        registry=handlers, standalone=True, clusterwide=not namespaces, namespaces=list(namespaces)
+    )
+    on_started()
+    await kopf.run_tasks(tasks, ignored=others)

@@ -18,7 +18,13 @@ from typing import Final
 
 import aiohttp
 from kubernetes.aio.client.api_client import ApiClient
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 from pd_operator import __version__, handlers, logs, settings, web
 from pd_operator.adapters.clock import SystemClock
@@ -55,6 +61,7 @@ def main() -> None:
         sys.stderr.write(f"pd-operator: these settings cannot be used:\n{error}\n")
         sys.exit(2)
     logs.set_up(chosen.log_level, chosen.log_format)
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     gc.set_threshold(_GC_THRESHOLD, 20, 50)
     sys.exit(asyncio.run(run(chosen)))
 
@@ -150,15 +157,12 @@ class _Machine:
         pulse = Pulse((kind.path(scope) for kind in WATCHED_KINDS for scope in scopes), self.clock)
         self.health.pulse = pulse
         intake = Intake(self.store, self.queue, self.clock, self.meters)
-        registry = handlers.registry(
-            intake,
-            login=lambda: watch_session(self.client, pulse),
-            # kopf takes the signals when it starts; they are the process's, not kopf's.
-            on_started=lambda: _on_signals(stop),
-        )
+        registry = handlers.registry(intake, login=lambda: watch_session(self.client, pulse))
+        # kopf takes the signals when it starts; they are the process's, not kopf's.
+        watches = handlers.watch(registry, self.chosen.watch_namespaces, on_started=lambda: _on_signals(stop))
         sync = Sync(self.cluster, self.store, self.queue, self.clock, self.meters, scopes)
         async with asyncio.TaskGroup() as group:
-            group.create_task(_endless("the watches", handlers.watch(registry, self.chosen.watch_namespaces)))
+            group.create_task(_endless("the watches", watches))
             group.create_task(_endless("the event recorder", self.recorder.forever()))
             self.health.waiting_for = "watches"
             await pulse.all_begun()

@@ -1,7 +1,7 @@
 """When a status is worth a write.
 
 A service that starts changes its counts with every pod. People need to know at once when it becomes ready or stalls;
-the rest may be told once a second. That saves most status writes of a start or a rollout.
+the rest may be told every few seconds. That saves most status writes of a start or a rollout.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pd_operator.api.v1alpha1 import PDInferenceServiceStatus
 from pd_operator.reconcile.ports import Clock, ServiceKey
 
 #: Least time between two writes of one service's status that tell nothing urgent.
-PACE_SECONDS: Final = 1.0
+PACE_SECONDS: Final = 3.0
 
 _URGENT: Final = (conditions.READY, conditions.STALLED)
 
