@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
@@ -98,7 +99,7 @@ async def ask(
     if not finish_reason:
         raise AnswerError(f"the stream ended after {len(texts)} chunks without a finish reason", truncated=True)
     first = moments[0] if moments else time.monotonic()
-    gaps = tuple(later - earlier for earlier, later in zip(moments, moments[1:], strict=False))
+    gaps = tuple(later - earlier for earlier, later in pairwise(moments))
     return Answer("".join(texts), tokens, finish_reason, first - sent, gaps)
 
 
