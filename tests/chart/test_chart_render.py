@@ -9,7 +9,9 @@ import pytest
 import yaml
 from kubernetes import client
 
+from pd_operator import settings
 from pd_operator.api import labels
+from pd_operator.settings import Settings
 from tests.chart.chart import (
     CHART,
     GOLDEN,
@@ -146,17 +148,43 @@ def test_probes_leave_time_to_start(chart: Chart) -> None:
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variable_is_a_setting_of_the_operator(chart: Chart, name: str) -> None:
+    env = _environment(chart.objects(variant(name)))
+    mine = {key.removeprefix("PD_").lower() for key in env if key.startswith("PD_")} - {"window_seconds"}
+    assert mine <= Settings.model_fields.keys()
+    settings.load([], env)
+
+
 def test_settings_reach_the_operator(chart: Chart) -> None:
     values = {
-        "prometheus": {"url": "http://prom:9090"},
+        "prometheus": {"url": "http://prom:9090", "pollIntervalSeconds": 7, "windowSeconds": 90},
         "watch": {"namespaces": ["a", "b"]},
         "log": {"level": "debug", "format": "text"},
     }
-    env = {entry["name"]: entry["value"] for entry in _container(chart.objects(values))["env"]}
-    assert env["PD_PROMETHEUS_URL"] == "http://prom:9090"
-    assert env["PD_WATCH_NAMESPACES"] == "a,b"
-    assert env["PD_LOG_LEVEL"] == "debug"
-    assert env["PD_LOG_FORMAT"] == "text"
+    found = settings.load([], _environment(chart.objects(values)))
+    assert found.prometheus_url == "http://prom:9090"
+    assert found.poll_seconds == 7
+    assert found.watch_namespaces == ("a", "b")
+    assert (found.log_level, found.log_format) == ("debug", "text")
+
+
+def test_the_operator_listens_where_it_is_asked(chart: Chart) -> None:
+    objects = chart.objects()
+    (port,) = _container(objects)["ports"]
+    assert settings.load([], _environment(objects)).web_port == port["containerPort"]
+
+
+def test_secrets_of_prometheus_are_mounted_where_the_operator_looks(chart: Chart) -> None:
+    objects = chart.objects(variant("all-on"))
+    (mount,) = _container(objects)["volumeMounts"]
+    (volume,) = only(objects, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    files = {
+        f"{mount['mountPath']}/{source['secret']['items'][0]['path']}" for source in volume["projected"]["sources"]
+    }
+    found = settings.load([], _environment(objects))
+    assert files == {found.prometheus_token_file, found.prometheus_ca_file}
+    assert "volumes" not in only(chart.objects(), "Deployment")["spec"]["template"]["spec"]
 
 
 def test_a_service_monitor_without_its_service_is_refused_with_the_fix(chart: Chart) -> None:
@@ -173,6 +201,10 @@ def _own(objects: list[Object]) -> list[Object]:
 def _container(objects: list[Object]) -> Object:
     (container,) = of(objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"]
     return dict(container)
+
+
+def _environment(objects: list[Object]) -> dict[str, str]:
+    return {entry["name"]: entry["value"] for entry in _container(objects)["env"] if "value" in entry}
 
 
 def _image(chart: Chart, image: dict[str, str]) -> str:
