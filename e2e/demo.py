@@ -89,7 +89,7 @@ def _load(stack: Stack, kubectl: Kubectl, progress: Progress) -> None:
 
 def _desired(kubectl: Kubectl) -> tuple[int, int]:
     status: Object = kubectl.get("pdinf", SERVICE).get("status", {})
-    return tuple(status.get(role, {}).get("desiredReplicas", 0) for role in ("prefill", "decode"))  # type: ignore[return-value]
+    return tuple(status.get(role, {}).get("desiredReplicas", 0) for role in ("prefill", "decode"))
 
 
 def _next_steps(name: str, lab: Lab) -> None:
