@@ -10,7 +10,7 @@ import http.client
 import json
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -139,6 +139,29 @@ class Rest:
         except RestError as error:
             if error.status != http.client.NOT_FOUND:
                 raise
+
+    def count(self, kind: str, namespace: str) -> int:
+        """How many objects of a kind a namespace has: one is read, the API server tells how many more there are."""
+        found = self._object("GET", _path(kind, namespace), {"limit": "1"})
+        return len(found["items"]) + int(found["metadata"].get("remainingItemCount", 0))
+
+    def watch(self, kind: str, namespace: str, within: float) -> Iterator[tuple[str, Object]]:
+        """What happens to objects of a kind (`ADDED`, `MODIFIED`, `DELETED`), those that exist first, for so long."""
+        query = urlencode({"watch": "true", "timeoutSeconds": str(int(within))})
+        connection = http.client.HTTPSConnection(
+            self._access.host, self._access.port, timeout=within + self._timeout, context=self._tls
+        )
+        path = f"{_path(kind, namespace)}?{query}"
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self._access.token}"})
+            response = connection.getresponse()
+            if response.status >= http.client.BAD_REQUEST:
+                raise RestError(response.status, "GET", path, _message(response.read()))
+            for line in response:
+                event = json.loads(line)
+                yield event["type"], event["object"]
+        finally:
+            connection.close()
 
     def text(self, path: str) -> str:
         """What an address answers, as text (`/metrics`)."""
