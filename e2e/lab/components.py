@@ -117,6 +117,8 @@ def controller_manager(spec: LabSpec, binary: Path) -> Component:
         "--use-service-account-credentials=true",
         "--leader-elect=false",
         "--controllers=*,-node-ipam-controller",  # the CNI configuration hands out pod addresses
+        # its default is made on the host
+        f"--flex-volume-plugin-dir={spec.data / 'volume-plugins'}",
         f"--kube-api-qps={CLIENT_QPS}",
         f"--kube-api-burst={CLIENT_BURST}",
         "--profiling=false",

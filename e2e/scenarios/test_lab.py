@@ -233,7 +233,9 @@ def traces() -> dict[str, str]:
         what: subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
         for what, command in commands.items()
     }
-    found["mounts"] = Path("/proc/self/mounts").read_text(encoding="utf-8")
+    mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
+    # an image build that somebody runs meanwhile mounts its layers
+    found["mounts"] = "\n".join(line for line in mounts if "/storage/overlay" not in line)
     for folder in ("/run", "/var/lib", "/var/log", "/usr/libexec", "/opt", "/etc"):
         found[folder] = "\n".join(sorted(entry.name for entry in Path(folder).iterdir()))
     return found
