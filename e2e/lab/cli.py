@@ -72,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1
+    except PermissionError as error:
+        print(f"lab: {error}; run this as the user who made the lab", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("lab: interrupted; the same command can be run again", file=sys.stderr)
         return 130

@@ -106,6 +106,8 @@ def forget(cluster: ExternalCluster) -> None:
     """Stops using the cluster. Nothing in it is touched."""
     (cluster.directory / MARK_FILE).unlink(missing_ok=True)
     cluster.kubeconfig.unlink(missing_ok=True)
+    if not any(cluster.directory.iterdir()):
+        cluster.directory.rmdir()
 
 
 def _read(source: Path) -> dict[str, Any]:

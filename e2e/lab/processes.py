@@ -20,7 +20,7 @@ from e2e.lab.host import search_path
 
 LAB_VARIABLE = "PD_LAB_DIRECTORY"
 COMPONENT_VARIABLE = "PD_LAB_COMPONENT"
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.1
 DEAD_AFTER_SECONDS = 0.5
 """How long a process that was just launched may be invisible: it replaces two helpers by then."""
 

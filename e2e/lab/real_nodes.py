@@ -81,7 +81,9 @@ def wait_ready(runtime: Runtime, api: Api, since: str) -> None:
 def load(runtime: Runtime, archive: Path, nodes: list[int]) -> None:
     """Imports a docker-archive into the given nodes' container runtimes, where it is not there already."""
     reference, image_id = contents(archive)
-    lacking = [node for node in nodes if not _has_image(runtime, reference, image_id, node)]
+    lacking = [
+        node for node in nodes if not is_listed(_ctr(runtime, node, "images", "list").stdout, reference, image_id)
+    ]
     with ThreadPoolExecutor(PARALLEL_IMPORTS) as pool:
         list(pool.map(partial(_import, runtime, archive), lacking))
 
@@ -104,10 +106,9 @@ def _member(tar: tarfile.TarFile, name: str) -> bytes:
     return file.read() if file else b""
 
 
-def _has_image(runtime: Runtime, reference: str, image_id: str, node: int) -> bool:
-    """Whether the node has this very image by this name: both must stand for the same manifest."""
-    done = _ctr(runtime, node, "images", "list")
-    manifests = {line.split()[0]: line.split()[2] for line in done.stdout.splitlines()[1:]}
+def is_listed(listing: str, reference: str, image_id: str) -> bool:
+    """Whether the output of `ctr images list` has this very image by this name: both must mean one manifest."""
+    manifests = {line.split()[0]: line.split()[2] for line in listing.splitlines()[1:]}
     return reference in manifests and manifests[reference] == manifests.get(image_id)
 
 

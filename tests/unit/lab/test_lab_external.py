@@ -76,7 +76,7 @@ def test_a_cluster_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
     assert cluster.environment({"PATH": "/bin"}) == {"PATH": "/bin", "KUBECONFIG": str(directory / "kubeconfig")}
     external.forget(cluster)
     assert external.load(directory) is None
-    assert not cluster.kubeconfig.exists()
+    assert not directory.exists()
 
 
 def test_a_lab_of_our_own_is_not_replaced(tmp_path: Path) -> None:
