@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import kopf
 
+from pd_operator.adapters.kopf_memory import NoDiffBase, NoProgress
 from pd_operator.api import labels
 from pd_operator.reconcile import pulse
 from pd_operator.reconcile.kinds import WATCHED_KINDS, Kind
@@ -63,6 +64,8 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.peering.standalone = True
     settings.scanning.disabled = True
     settings.persistence.finalizer = f"{labels.GROUP}/never-set"
+    settings.persistence.diffbase_storage = NoDiffBase()
+    settings.persistence.progress_storage = NoProgress()
     settings.watching.server_timeout = pulse.SERVER_SECONDS
     settings.watching.client_timeout = pulse.CLIENT_SECONDS
     settings.watching.connect_timeout = 10
