@@ -32,13 +32,16 @@ from pd_operator.adapters.cluster import KubernetesCluster
 from pd_operator.adapters.connection import ConnectionProblem, connect
 from pd_operator.adapters.engine import HttpEngines
 from pd_operator.adapters.events import EventRecorder
+from pd_operator.adapters.metrics import Poller
+from pd_operator.adapters.prometheus import Endpoint, PrometheusSource
 from pd_operator.adapters.self_check import wait_until_usable
+from pd_operator.adapters.targets import targets_in
 from pd_operator.adapters.watch_session import watch_session
 from pd_operator.plan.plan import plan
 from pd_operator.reconcile.instruments import Instruments
 from pd_operator.reconcile.kinds import WATCHED_KINDS
 from pd_operator.reconcile.loop import Reconciler, run_workers
-from pd_operator.reconcile.ports import NoWindows, Windows
+from pd_operator.reconcile.ports import NoWindows
 from pd_operator.reconcile.pulse import Pulse
 from pd_operator.reconcile.queue import WorkQueue
 from pd_operator.reconcile.store import Store
@@ -119,20 +122,46 @@ async def _operate(chosen: settings.Settings, stop: asyncio.Event) -> None:
         await wait_until_usable(cluster, chosen.watch_namespaces or (None,), clock, health)
         session = await stack.enter_async_context(aiohttp.ClientSession())
         recorder = EventRecorder(cluster.create_event, clock)
-        windows = NoWindows()
+        poller = _poller(chosen, stack, clock, store, queue, meters)
         reconciler = Reconciler(
             plan,
             cluster=cluster,
             engines=HttpEngines(session, meters),
             recorder=recorder,
-            windows=windows,
+            windows=poller or NoWindows(),
             clock=clock,
             store=store,
             queue=queue,
             meters=meters,
         )
-        machine = _Machine(chosen, client, cluster, clock, meters, store, queue, health, reconciler, recorder, windows)
+        machine = _Machine(chosen, client, cluster, clock, meters, store, queue, health, reconciler, recorder, poller)
         await machine.forever(stop)
+
+
+def _poller(
+    chosen: settings.Settings,
+    stack: contextlib.AsyncExitStack,
+    clock: SystemClock,
+    store: Store,
+    queue: WorkQueue,
+    meters: Instruments,
+) -> Poller | None:
+    """What reads the metrics of services in SLO mode; None without a Prometheus to read them from."""
+    if chosen.prometheus_url is None:
+        return None
+    source = PrometheusSource(
+        Endpoint(chosen.prometheus_url, chosen.prometheus_token_file, chosen.prometheus_ca_file), clock
+    )
+    stack.push_async_callback(source.close)
+    return Poller(
+        source,
+        lambda: targets_in(store),
+        queue.add,
+        clock,
+        every_seconds=chosen.poll_seconds,
+        window_seconds=chosen.metrics_window_seconds,
+        result=lambda result: meters.metrics_polls.labels(result=result).inc(),
+    )
 
 
 @dataclass(slots=True)
@@ -149,7 +178,7 @@ class _Machine:
     health: web.Health
     reconciler: Reconciler
     recorder: EventRecorder
-    windows: Windows
+    poller: Poller | None
 
     async def forever(self, stop: asyncio.Event) -> None:
         """Run every task until one ends."""
@@ -171,6 +200,8 @@ class _Machine:
             log.info("ready", extra={"objects": self.store.counts()})
             group.create_task(_endless("the workers", run_workers(self.reconciler, self.chosen.workers)))
             group.create_task(_endless("the resync", sync.forever()))
+            if self.poller is not None:
+                group.create_task(_endless("the metrics poller", self.poller.forever()))
 
 
 async def _endless(what: str, task: Awaitable[None]) -> None:

@@ -57,6 +57,14 @@ class Settings(BaseModel):
     poll_seconds: Annotated[
         float, Field(ge=1, le=300, description="seconds between two polls of Prometheus, from 1 to 300")
     ] = 15.0
+    metrics_window_seconds: Annotated[
+        int,
+        Field(
+            ge=5,
+            le=600,
+            description="time over which rates are taken, from 5 to 600; should hold four of Prometheus's scrapes",
+        ),
+    ] = 60
     workers: Annotated[int, Field(ge=1, le=256, description="services reconciled at the same time, from 1 to 256")] = 16
     web_host: Annotated[str, Field(min_length=1, description="address to listen on for probes and metrics")] = "0.0.0.0"
     web_port: Annotated[

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import json
 import math
+import random
 from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pd_operator.scaling.budget import Room, fit
-from pd_operator.scaling.decide import Decision, decide
+from pd_operator.scaling.decide import decide
 from pd_operator.scaling.profile import SLO, Bounds, Profile, RoleBounds
 from pd_operator.scaling.state import MAX_NEEDS, Lesson, RoleMemory, ScalingState
 from pd_operator.scaling.window import MetricsFault, RoleWindow, Window
@@ -122,7 +125,7 @@ def before(allowed: Bounds, state: ScalingState) -> tuple[int, int]:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(profiles, slos, bounds(), windows(), states())
 def test_any_window_gives_a_decision_within_all_limits(
     profile: Profile, slo: SLO, allowed: Bounds, window: Window, state: ScalingState
@@ -138,7 +141,7 @@ def test_any_window_gives_a_decision_within_all_limits(
     assert (decision.state.prefill.replicas, decision.state.decode.replicas) == (decision.prefill, decision.decode)
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(profiles, slos, bounds(), windows(), states())
 def test_growth_fits_the_budget_beside_pending_and_draining_replicas(
     profile: Profile, slo: SLO, allowed: Bounds, window: Window, state: ScalingState
@@ -163,7 +166,7 @@ def settled(allowed: Bounds, window: Window, state: ScalingState) -> bool:
     return fit(pair, room).pair == pair
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(profiles, slos, bounds(), windows(), states(), st.sampled_from(MetricsFault))
 def test_a_poll_that_failed_changes_nothing(
     profile: Profile, slo: SLO, allowed: Bounds, window: Window, state: ScalingState, fault: MetricsFault
@@ -177,7 +180,7 @@ def test_a_poll_that_failed_changes_nothing(
     assert decision.reason.startswith("hold: no metrics")
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(profiles, slos, bounds(), states(), st.floats() | st.none())
 def test_an_empty_window_changes_nothing(
     profile: Profile, slo: SLO, allowed: Bounds, state: ScalingState, age: float | None
@@ -189,23 +192,23 @@ def test_an_empty_window_changes_nothing(
     assert (decision.prefill, decision.decode) == before(allowed, state)
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(profiles, slos, bounds(), windows(), states())
 def test_a_fresh_memory_never_shrinks_at_once(
     profile: Profile, slo: SLO, allowed: Bounds, window: Window, state: ScalingState
 ) -> None:
-    allowed = dataclasses.replace(allowed, scale_down_stabilization_seconds=300)
+    allowed = dataclasses.replace(
+        allowed, scale_down_stabilization_seconds=300, ratio_minimum=(1, 64), ratio_maximum=(64, 1)
+    )
     state = ScalingState(RoleMemory(replicas=state.prefill.replicas), RoleMemory(replicas=state.decode.replicas))
     assume(settled(allowed, window, state))
     decision = decide(profile, slo, allowed, window, NOW, state)
     was = before(allowed, state)
-    unforced = (1, 64) == allowed.ratio_minimum and (64, 1) == allowed.ratio_maximum
-    assume(unforced)
     assert decision.prefill >= was[0]
     assert decision.decode >= was[1]
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(profiles, slos, bounds(), windows(), states())
 def test_the_memory_survives_a_restart(
     profile: Profile, slo: SLO, allowed: Bounds, window: Window, state: ScalingState
@@ -229,18 +232,16 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(st.text(max_size=60) | json_values.map(repr), json_values, json_values)
 def test_garbage_is_a_fresh_memory(text: str, prefill: object, decode: object) -> None:
-    import json
-
     assert ScalingState.from_json(text) == ScalingState()
     state = ScalingState.from_json(json.dumps({"v": 1, "prefill": prefill, "decode": decode}))
     assert isinstance(state, ScalingState)
 
 
-@settings(max_examples=60)
-@given(st.lists(st.tuples(st.integers(1, 400), st.floats(0, 900)), min_size=80, max_size=200))
+@settings(max_examples=15)
+@given(st.lists(st.tuples(st.integers(1, 400), st.floats(0, 900)), min_size=60, max_size=100))
 def test_the_memory_stays_small_whatever_the_load_does(polls: list[tuple[int, float]]) -> None:
     allowed = Bounds(scale_down_stabilization_seconds=86_400, max_step=1000)
     state, now = ScalingState(), NOW
@@ -257,7 +258,7 @@ def test_the_memory_stays_small_whatever_the_load_does(polls: list[tuple[int, fl
         assert len(state.to_json()) <= 4096
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(bounds(), windows(), counts, counts, counts, counts)
 def test_fitting_prefers_what_is_wanted(allowed: Bounds, window: Window, p: int, d: int, cp: int, cd: int) -> None:
     room = Room.of(allowed, (cp, cd), window.prefill, window.decode)
@@ -272,28 +273,18 @@ def test_fitting_prefers_what_is_wanted(allowed: Bounds, window: Window, p: int,
         assert fitted.limits[0] | fitted.limits[1]
 
 
-def _changes(decisions: list[Decision]) -> list[tuple[int, int]]:
-    pairs = [(d.prefill, d.decode) for d in decisions]
-    return [b for a, b in zip(pairs, pairs[1:], strict=False) if a != b]
-
-
-@settings(max_examples=60)
-@given(
-    st.floats(0.1, 40),
-    st.floats(0.05, 6),
-    st.lists(st.floats(0.85, 1.15), min_size=200, max_size=200),
-    st.integers(1, 12),
-    st.booleans(),
-)
+@settings(max_examples=25)
+@given(st.floats(0.1, 40), st.floats(0.05, 6), st.integers(0, 2**32), st.integers(1, 12), st.booleans())
 def test_constant_load_with_noise_never_reverses(
-    streams: float, busy: float, noise: list[float], start: int, known: bool
+    streams: float, busy: float, seed: int, start: int, known: bool
 ) -> None:
     """Fifty minutes of ±15 % noise around one load, replicas ready two polls after they are asked for."""
+    dice = random.Random(seed)
+    noise = [dice.uniform(0.85, 1.15) for _ in range(200)]
     allowed = Bounds(prefill=RoleBounds(maximum=20, start=start), decode=RoleBounds(maximum=20, start=start))
     profile = Profile(decode_concurrent_requests=8) if known else Profile()
     state, now = ScalingState(), NOW
     asked = [(start, start)] * 3
-    decisions = []
     for factor in noise:
         now += 15
         p, d = asked[-3]
@@ -312,9 +303,7 @@ def test_constant_load_with_noise_never_reverses(
         )
         decision = decide(profile, SLO(2, 0.05), allowed, window, now, state)
         state = decision.state
-        decisions.append(decision)
         asked.append((decision.prefill, decision.decode))
     for role in (0, 1):
-        counts_over_time = [pair[role] for pair in [(start, start), *_changes(decisions)]]
-        moves = [b - a for a, b in zip(counts_over_time, counts_over_time[1:], strict=False) if a != b]
+        moves = [b[role] - a[role] for a, b in itertools.pairwise(asked) if a[role] != b[role]]
         assert all(m > 0 for m in moves) or all(m < 0 for m in moves), moves

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from pd_operator.adapters.prometheus import MetricsError, Sample
-from pd_operator.adapters.queries import queries
+from pd_operator.adapters.queries import Metric, queries
 from pd_operator.adapters.windows import Answers, Target, windows_of
 from pd_operator.reconcile.ports import Clock, ServiceKey
 from pd_operator.scaling.window import MetricsFault, Window
@@ -24,8 +24,8 @@ JITTER: Final = 0.1
 class MetricSource(Protocol):
     """Prometheus, or what stands in for it."""
 
-    async def ask(self, queries: Mapping[str, str]) -> Mapping[str, Sequence[Sample]]:
-        """Answers of instant queries by their names. Raises `MetricsError`."""
+    async def ask(self, queries: Mapping[Metric, str]) -> Mapping[Metric, Sequence[Sample]]:
+        """Answers of instant queries. Raises `MetricsError`."""
 
 
 @dataclass(frozen=True, slots=True)

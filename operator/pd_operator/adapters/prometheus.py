@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import requests
-from prometheus_api_client import PrometheusApiClientException, PrometheusConnect
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.util.retry import Retry
 
+from pd_operator.adapters.queries import Metric
 from pd_operator.reconcile.ports import Clock
 from pd_operator.scaling.window import MetricsFault
 
@@ -80,10 +82,10 @@ class PrometheusSource:
         self._closed = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prometheus")
         self._client: _Client | None = None
-        self._running: asyncio.Future[dict[str, list[Sample]]] | None = None
+        self._running: asyncio.Future[dict[Metric, list[Sample]]] | None = None
 
-    async def ask(self, queries: Mapping[str, str]) -> dict[str, list[Sample]]:
-        """Answers by the queries' names.
+    async def ask(self, queries: Mapping[Metric, str]) -> dict[Metric, list[Sample]]:
+        """Answers by what was asked.
 
         Raises:
             MetricsError: At least one query has no usable answer.
@@ -110,12 +112,12 @@ class PrometheusSource:
         self._closed = True
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, queries: Mapping[str, str]) -> dict[str, list[Sample]]:
+    def _ask(self, queries: Mapping[Metric, str]) -> dict[Metric, list[Sample]]:
         if self._client is None:
             self._client = _Client(self._endpoint)
         self._client.authorise()
         deadline = self._clock.monotonic() + POLL_SECONDS
-        answers: dict[str, list[Sample]] = {}
+        answers: dict[Metric, list[Sample]] = {}
         for name, query in queries.items():
             if self._closed or self._clock.monotonic() > deadline:
                 raise self._too_late()
@@ -129,7 +131,7 @@ class PrometheusSource:
         )
 
 
-def _forget(late: asyncio.Future[dict[str, list[Sample]]]) -> None:
+def _forget(late: asyncio.Future[dict[Metric, list[Sample]]]) -> None:
     """Take a late failure, so that asyncio does not report it as never retrieved."""
     if not late.cancelled():
         late.exception()

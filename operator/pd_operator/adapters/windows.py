@@ -47,7 +47,7 @@ _Buckets = dict[tuple[str, str], dict[float, float]]
 class Answers:
     """All answers of one poll, by pod. Values that are no numbers are left out, and known as invalid."""
 
-    def __init__(self, answers: Mapping[str, Sequence[Sample]], window_seconds: float) -> None:
+    def __init__(self, answers: Mapping[Metric, Sequence[Sample]], window_seconds: float) -> None:
         self.window_seconds = window_seconds
         self._values: dict[Metric, _Values] = {}
         self._buckets: dict[Metric, _Buckets] = {}

@@ -69,4 +69,10 @@ class Instruments:
             ["answer"],
             registry=registry,
         )
+        self.metrics_polls = Counter(
+            "pd_operator_metrics_polls_total",
+            "Polls of Prometheus by result: ok, or the fault for which scaling holds.",
+            ["result"],
+            registry=registry,
+        )
         self.ready = Gauge("pd_operator_ready", "1 once the store is complete and workers run.", registry=registry)

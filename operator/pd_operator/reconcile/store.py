@@ -141,6 +141,11 @@ class Store:
         others = (SERVICE_KIND.name, POD.name)
         return frozenset((kind, name) for kind, _, name in self._members.get(key, ()) if kind not in others)
 
+    def object(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+        """One object, as a fresh dictionary."""
+        known = self._objects.get((kind.name, namespace, name))
+        return json.loads(known.text) if known is not None else None
+
     def uid(self, kind: Kind, namespace: str, name: str) -> str | None:
         """Identity of an object across recreations, if it is known."""
         known = self._objects.get((kind.name, namespace, name))
