@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -53,13 +52,12 @@ def start_runtimes(runtime: Runtime, binaries: Mapping[str, Path]) -> list[str]:
 def start(runtime: Runtime, api: Api, binaries: Mapping[str, Path], pause: Path) -> list[str]:
     """Starts the rest on a running control plane, and waits until the nodes are Ready and DNS answers."""
     spec = runtime.spec
-    since = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = real_nodes.now()
     real_nodes.remove_surplus(api, spec.nodes)
     for path, body in objects(spec):
         api.apply(path, body)
     for component in node_components.runtimes(spec, binaries):
-        node = component.node or 0
-        runtime.wait_for(component, partial(real_nodes.runtime_answers, runtime, node), CONTAINERD_TIMEOUT_SECONDS)
+        wait_runtime(runtime, component)
     real_nodes.load(runtime, pause, list(spec.node_indexes))
     rest = [component for component in components(spec, binaries) if not component.name.startswith("containerd")]
     started = start_missing(runtime, rest)
@@ -68,6 +66,12 @@ def start(runtime: Runtime, api: Api, binaries: Mapping[str, Path], pause: Path)
     if any(name.startswith(node_components.KUBELET) for name in started):
         real_nodes.wait_ready(runtime, api, since)
     return started
+
+
+def wait_runtime(runtime: Runtime, component: Component) -> None:
+    """Waits for a node's containerd, which has no health page."""
+    ready = partial(real_nodes.runtime_answers, runtime, component.node or 0)
+    runtime.wait_for(component, ready, CONTAINERD_TIMEOUT_SECONDS)
 
 
 def start_missing(runtime: Runtime, wanted: Sequence[Component]) -> list[str]:

@@ -19,6 +19,7 @@ from e2e.lab import (
     host,
     images,
     namespaces,
+    node_components,
     processes,
     real_nodes,
     state,
@@ -29,7 +30,7 @@ from e2e.lab.errors import LabError
 from e2e.lab.node_components import REPOSITORY
 from e2e.lab.progress import Progress
 from e2e.lab.runtime import Runtime
-from e2e.lab.spec import LabSpec, Profile
+from e2e.lab.spec import LabSpec, Profile, check_name
 from e2e.lab.state import State
 
 BUILD = REPOSITORY / "build"
@@ -54,7 +55,8 @@ class Lab:
 
     @classmethod
     def named(cls, name: str, progress: Progress | None = None) -> Lab:
-        """The lab `name` of this checkout."""
+        """The lab `name` of this checkout. Raises LabError for a name that is none, such as a path."""
+        check_name(name)
         return cls(BUILD / name, progress)
 
     @property
@@ -117,11 +119,14 @@ class Lab:
         """Starts one component and waits until it is ready; says whether it was down."""
         with state.locked(self.directory):
             component, runtime = self._component(name), self.runtime()
+            since = real_nodes.now()
             started = runtime.start(component)
             runtime.wait(component)
-            if started and name.startswith("kubelet"):
+            if name.startswith(node_components.CONTAINERD):
+                full.wait_runtime(runtime, component)
+            if started and name.startswith(node_components.KUBELET):
                 with runtime.api() as api:
-                    real_nodes.wait_ready(runtime, api, since="")
+                    real_nodes.wait_ready(runtime, api, since)
             return started
 
     def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -61,6 +62,11 @@ def remove_surplus(api: Api, count: int) -> None:
     for item in api.items(f"/api/v1/nodes?labelSelector={TYPE_LABEL}%21%3D{FAKE_TYPE}"):
         if item["metadata"]["name"] not in wanted:
             api.delete(f"/api/v1/nodes/{item['metadata']['name']}")
+
+
+def now() -> str:
+    """The present as the API server writes it, to compare with what nodes reported."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def wait_ready(runtime: Runtime, api: Api, since: str) -> None:

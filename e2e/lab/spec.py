@@ -59,11 +59,7 @@ class LabSpec:
     def __post_init__(self) -> None:
         if not self.directory.is_absolute():
             raise LabError(f"lab folder {self.directory} is not absolute")
-        if not _NAME.fullmatch(self.name):
-            raise LabError(
-                f"lab name {self.name!r} is not valid: use up to 30 lower-case letters, digits and dashes, "
-                "starting and ending with a letter or digit"
-            )
+        check_name(self.name)
         if self.profile is Profile.FULL and not 1 <= self.nodes <= MAX_REAL_NODES:
             raise LabError(f"nodes is {self.nodes}: the full profile has 1 to {MAX_REAL_NODES} real nodes")
         if self.profile is Profile.CONTROL_PLANE and self.nodes:
@@ -134,6 +130,15 @@ class LabSpec:
 
     def with_ports(self, ports: Ports) -> LabSpec:
         return replace(self, ports=ports)
+
+
+def check_name(name: str) -> None:
+    """Raises LabError for a lab name that cannot be part of file, cgroup and context names."""
+    if not _NAME.fullmatch(name):
+        raise LabError(
+            f"lab name {name!r} is not valid: use up to 30 lower-case letters, digits and dashes, "
+            "starting and ending with a letter or digit"
+        )
 
 
 def node_name(node: int) -> str:
