@@ -159,7 +159,7 @@ def _poller(
         queue.add,
         clock,
         every_seconds=chosen.poll_seconds,
-        window_seconds=chosen.metrics_window_seconds,
+        window_seconds=chosen.window_seconds,
         result=lambda result: meters.metrics_polls.labels(result=result).inc(),
     )
 

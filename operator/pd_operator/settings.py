@@ -57,7 +57,7 @@ class Settings(BaseModel):
     poll_seconds: Annotated[
         float, Field(ge=1, le=300, description="seconds between two polls of Prometheus, from 1 to 300")
     ] = 15.0
-    metrics_window_seconds: Annotated[
+    window_seconds: Annotated[
         int,
         Field(
             ge=5,

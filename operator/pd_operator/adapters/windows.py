@@ -202,7 +202,7 @@ def _fault(answers: Answers, target: Target, prefill: _Reporting, decode: _Repor
         return _faulty(
             MetricsFault.PARTIAL,
             f"fewer than {LEAST_SAMPLES} scrapes of any worker in the last {answers.window_seconds:.0f} s: they have "
-            "just started, or Prometheus scrapes more seldom than the operator's metricsWindowSeconds allows",
+            "just started, or Prometheus scrapes more seldom than the operator's windowSeconds allows",
         )
     invalid = answers.invalid(target.key[0], reporting)
     if invalid is not None:
