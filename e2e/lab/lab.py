@@ -113,6 +113,7 @@ class Lab:
     def components(self) -> list[Component]:
         """Every component of the lab, whether it runs or not."""
         known = self.state()
+        self._check_programs(known)
         return _components(known.spec, known.programs)
 
     def start(self, name: str) -> bool:
@@ -184,6 +185,7 @@ class Lab:
             raise LabError(
                 f"the lab {self.name!r} is up as {_describe(spec)}, not as {_describe(wanted)}; `down` it first"
             )
+        self._check_programs(known)
         spec = replace(spec, gpu_nodes=wanted.gpu_nodes)
         state.save(replace(known, spec=spec))
         started = self._launch(spec, known.programs)
@@ -214,6 +216,15 @@ class Lab:
         system = {name: debian.find(name) for name in ("containerd", full.CNI_PLUGIN)}
         built = binaries.ensure(binaries.FULL, self._progress)
         return built | {name: path for name, path in system.items() if path is not None}
+
+    def _check_programs(self, known: State) -> None:
+        """Raises LabError for a lab that another version of this checkout brought up, with other programs."""
+        needed = binaries.FULL if known.spec.full else binaries.CONTROL_PLANE
+        if gone := [name for name in needed if name not in known.programs or not known.programs[name].exists()]:
+            raise LabError(
+                f"the lab {self.name!r} was brought up by another version of this checkout (its {gone[0]} is not "
+                "there): `down` it, then `up` it again"
+            )
 
     def _end(self) -> int:
         ended = processes.end_all(self.directory)
