@@ -1,6 +1,6 @@
 """Remove from an installed environment what a serving process never opens.
 
-    python3 -m image.trim SITE_PACKAGES_FOLDER
+python3 -m image.trim SITE_PACKAGES_FOLDER
 """
 
 import argparse

@@ -11,7 +11,7 @@ import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 PLACEHOLDERS = {"sgl_kernel": "0.4.10", "triton": "3.8.0", "IPython": "0"}
 """Package to the version it claims; SGLang and PyTorch compare the first two."""
@@ -35,9 +35,6 @@ class Placeholder:
         if self.__name__.startswith("triton."):  # @triton.jit, @triton.autotune(...), triton.cdiv(...)
             decorates = len(arguments) == 1 and not options and callable(arguments[0])
             return arguments[0] if decorates else self
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
         raise NotImplementedError(f"{self.__name__} needs an accelerator; this image has a placeholder for it")
 
     def __getitem__(self, _: object) -> "Placeholder":
@@ -63,13 +60,13 @@ class PlaceholderFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Answers imports of the missing packages and of everything below them."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname.partition(".")[0] not in PLACEHOLDERS:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+    def create_module(self, _spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
@@ -95,7 +92,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
         self._action = action
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._module_name:
             return None
