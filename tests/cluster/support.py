@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from e2e.operator_process import RequestCount
 from e2e.rest import Object, Rest, RestError
 from pd_operator.api import conditions, labels
 from tests.cases import Body, changed
@@ -62,6 +63,24 @@ def holds(what: str, look: Callable[[], None], *, during: float) -> None:
         time.sleep(POLL_SECONDS)
 
 
+def quiet(rest: Rest, *, within: float = 120) -> RequestCount:
+    """Wait until the operator asks the API server nothing for two seconds, also about other tests' remains.
+
+    Returns what it has asked so far.
+    """
+    last, since = RequestCount.now(rest), time.monotonic()
+
+    def silent() -> RequestCount:
+        nonlocal last, since
+        now = RequestCount.now(rest)
+        if now != last:
+            last, since = now, time.monotonic()
+        assert time.monotonic() - since > 2, f"still at work: {now}"
+        return now
+
+    return eventually("the operator is quiet", silent, within=within)
+
+
 def service(name: str, namespace: str, changes: Mapping[str, Any] | None = None) -> Body:
     """A minimal service with `changes` (dotted path below `spec` → value).
 
@@ -96,7 +115,7 @@ class World:
         condition: Object = present[kind]
         return condition
 
-    def wait_ready(self, name: str, *, within: float = 30) -> Object:
+    def wait_ready(self, name: str, *, within: float = 60) -> Object:
         """Wait until the service is Ready and nothing is under way."""
 
         def ready() -> Object:
@@ -109,7 +128,7 @@ class World:
 
         return eventually(f"service {name} Ready", ready, within=within)
 
-    def wait_condition(self, name: str, kind: str, status: str, reason: str, *, within: float = 30) -> Object:
+    def wait_condition(self, name: str, kind: str, status: str, reason: str, *, within: float = 60) -> Object:
         """Wait until a condition has this status and reason."""
 
         def there() -> Object:
@@ -149,7 +168,7 @@ class World:
         found = {key: item["metadata"]["resourceVersion"] for key, item in self.children(name).items()}
         return {**found, (labels.KIND, name): self.get(name)["metadata"]["resourceVersion"]}
 
-    def settled_versions(self, name: str, *, within: float = 30) -> dict[Key, str]:
+    def settled_versions(self, name: str, *, within: float = 60) -> dict[Key, str]:
         """Resource versions once they have stayed the same for a second: Kubernetes' own controllers are through."""
         last: dict[Key, str] = {}
         since = time.monotonic()

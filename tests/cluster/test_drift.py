@@ -68,11 +68,12 @@ def _essence(world: World) -> dict[tuple[str, str], object]:
 def test_it_is_put_right(world: World, deed: Look) -> None:
     world.apply("demo", {"decode.replicas": 2})
     world.wait_ready("demo")
-    before = _essence(world)
+    before, versions = _essence(world), world.versions("demo")
     deed(world)
 
     def right() -> None:
         assert _essence(world) == before
 
-    eventually("the children are as before", right, within=20)
+    eventually("the children are as before", right, within=60)
+    assert world.versions("demo") != versions  # something was done
     world.wait_ready("demo")

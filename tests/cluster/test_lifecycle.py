@@ -79,7 +79,7 @@ def test_what_others_add_survives(world: World) -> None:
     for kind, name in world.children("demo"):
         world.rest.patch(kind, name, world.namespace, foreign)
     world.edit("demo", {"decode": {"replicas": 2}})
-    eventually("decode has two pods", lambda: _expect(len(world.pods("demo", labels.DECODE)), 2), within=20)
+    eventually("decode has two pods", lambda: _expect(len(world.pods("demo", labels.DECODE)), 2), within=60)
     world.wait_ready("demo")
     for key, child in world.children("demo").items():
         assert child["metadata"]["annotations"]["example.com/note"] == "mine", key

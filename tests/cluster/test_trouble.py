@@ -26,7 +26,7 @@ def node_by_hand(rest: Rest) -> Iterator[str]:
     status = {"capacity": amounts, "allocatable": amounts, "conditions": [{**ready, "lastTransitionTime": now}]}
     rest.patch("Node", name, None, {"status": status}, subresource="status")
     # a new node is tainted until its first heartbeat has been seen
-    eventually(f"{name} takes pods", lambda: _untainted(rest, name), within=20)
+    eventually(f"{name} takes pods", lambda: _untainted(rest, name), within=60)
     yield name
     rest.delete("Node", name)
 
@@ -48,7 +48,7 @@ def _decode_pod(world: World) -> Object:
         assert pods[0]["spec"].get("nodeName")
         return pods[0]
 
-    return eventually("a decode pod has a node", placed, within=20)
+    return eventually("a decode pod has a node", placed, within=60)
 
 
 def _say(world: World, pod: Object, *, phase: str, waiting: Object, restarts: int = 0) -> None:
@@ -82,11 +82,11 @@ def test_too_many_replicas_leave_those_that_fit_serving(world: World) -> None:
     world.apply("demo", {"decode.accelerator.count": 8})
     world.wait_ready("demo")
     world.edit("demo", {"decode": {"replicas": 50}})
-    world.wait_condition("demo", conditions.DECODE_AVAILABLE, "False", conditions.UNSCHEDULABLE, within=40)
+    world.wait_condition("demo", conditions.DECODE_AVAILABLE, "False", conditions.UNSCHEDULABLE, within=60)
     ready = world.condition("demo", conditions.READY)
     assert ready["status"] == "True", ready["message"]
     world.edit("demo", {"decode": {"replicas": 1}})
-    world.wait_ready("demo", within=40)
+    world.wait_ready("demo", within=60)
 
 
 def test_a_quota_refuses_pods(world: World) -> None:
@@ -145,7 +145,9 @@ def test_a_bad_edit_leaves_the_old_generation_serving(world: World) -> None:
     world.wait_ready("demo")
     before = {pod["metadata"]["name"] for pod in world.pods("demo", labels.DECODE)}
     world.edit("demo", {"decode": {"pod": {"nodeSelector": {"example.com/does-not": "exist"}}}})
-    world.wait_condition("demo", conditions.DECODE_AVAILABLE, "False", conditions.UNSCHEDULABLE)
+    condition = world.wait_condition("demo", conditions.ROLLOUT_PROGRESSING, "True", conditions.UNSCHEDULABLE)
+    assert "keeps serving" in condition["message"]
+    assert "demo-decode" in condition["message"]
     now = {pod["metadata"]["name"] for pod in world.pods("demo", labels.DECODE)}
     ready = world.condition("demo", conditions.READY)
     assert ready["status"] == "True", ready["message"]
@@ -164,4 +166,4 @@ def test_trouble_is_announced_as_an_event(world: World) -> None:
         about = [e for e in events if e["involvedObject"].get("kind") == labels.KIND and e["type"] == "Warning"]
         assert "example.com/tpu" in " ".join(event["message"] for event in about)
 
-    eventually("a warning about the service", told, within=15)
+    eventually("a warning about the service", told, within=60)
