@@ -131,7 +131,8 @@ def _available(
         return False
     service = observed.service
     alone = all(compat == current.compat for compat in compats.values())
-    if alone or service.spec.suspend or service.spec.router.type == RouterType.NONE:
+    serves = all(counts.of(role) for role in ROLES)  # else no router can become ready, and there is none to wait for
+    if alone or not serves or service.spec.router.type == RouterType.NONE:
         return True
     return any(router.compat == current.compat and router.ready > 0 for router in observed.routers)
 
