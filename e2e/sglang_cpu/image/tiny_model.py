@@ -4,7 +4,7 @@
 
 Its answers mean nothing, but they are real: the weights are drawn so widely that greedy decoding walks through many
 different tokens and depends on the whole prompt. A key/value cache that arrives damaged at the decode worker
-therefore changes the answer, which a model with constant weights would hide.
+therefore changes the answer, which a model with constant weights would hide. An answer never ends by itself.
 """
 
 import argparse
@@ -75,7 +75,11 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
         eos_token_id=tokenizer.eos_token_id,
         tie_word_embeddings=False,
     )
-    return LlamaForCausalLM(config).to(torch.bfloat16)
+    model = LlamaForCausalLM(config)
+    # A logit of 0 is never the highest: an answer is as long as the request allows, and all of it is text.
+    with torch.no_grad():
+        model.lm_head.weight[: len(SPECIAL)] = 0
+    return model.to(torch.bfloat16)
 
 
 def main(arguments: list[str]) -> None:
