@@ -20,6 +20,8 @@ from pd_operator.plan.replicas import Replica, grouped, set_nodes
 #: After this long no router sends requests to a pod that lost the serving label: up to 3 s were measured with
 #: SMG 1.13 under load; before, an idle engine may still get a request.
 SETTLE_SECONDS: Final = 8.0
+#: A drain that began later than this from now did not: the clock was set back, or somebody edited the annotation.
+_FUTURE_SECONDS: Final = 60.0
 #: How often a draining engine is asked whether it is idle.
 ASK_SECONDS: Final = 2.0
 
@@ -88,10 +90,9 @@ def _may_go(victim: Replica | None, patience: Patience) -> bool:
     """Whether removing a victim can lose no request, or it had its time."""
     if victim is None or not _holds_requests(victim):
         return True
-    leader = victim.leader
-    if leader is None or leader.traffic != labels.DRAINING or leader.drain_started is None:
+    leader, elapsed = victim.leader, _elapsed(victim, patience.now)
+    if leader is None or elapsed is None:
         return False
-    elapsed = patience.now - leader.drain_started
     if elapsed >= max(patience.timeout, SETTLE_SECONDS):
         return True
     return elapsed >= SETTLE_SECONDS and patience.idle.get(leader.name) is True
@@ -101,15 +102,22 @@ def _holds_requests(replica: Replica) -> bool:
     return replica.leader is not None and (replica.leader.ready or replica.leader.was_ready)
 
 
+def _elapsed(victim: Replica, now: float) -> float | None:
+    """Seconds since the drain began; None when it has not, or when that is not told."""
+    leader = victim.leader
+    if leader is None or leader.traffic != labels.DRAINING or leader.drain_started is None:
+        return None
+    elapsed = now - leader.drain_started
+    return None if elapsed < -_FUTURE_SECONDS else elapsed
+
+
 def _wait(victim: Replica, patience: Patience) -> float:
-    started = victim.leader.drain_started if victim.leader else None
-    elapsed = patience.now - started if started is not None else 0.0
-    return max(ASK_SECONDS, SETTLE_SECONDS - elapsed)
+    return max(ASK_SECONDS, SETTLE_SECONDS - (_elapsed(victim, patience.now) or 0.0))
 
 
 def _draining_mark(victim: Replica, now: float) -> MarkPod | None:
     leader = victim.leader
-    if leader is None or (leader.traffic == labels.DRAINING and leader.drain_started is not None):
+    if leader is None or _elapsed(victim, now) is not None:
         return None
     started = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return MarkPod(leader.name, {labels.TRAFFIC: labels.DRAINING}, {labels.DRAIN_STARTED: started})

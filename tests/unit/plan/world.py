@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from pd_operator.api import labels
-from pd_operator.api.v1alpha1 import PDInferenceService
+from pd_operator.api.v1alpha1 import PDInferenceService, PDInferenceServiceStatus
 from pd_operator.plan.actions import Action, Apply, Delete, Plan
 from pd_operator.plan.observed import ChildKey, Failure, Observed, PodFacts, Problem, RouterFacts, SetFacts
 from pd_operator.plan.plan import plan
@@ -110,7 +110,8 @@ class World:
         made = plan(self.observed())
         for action in made.actions:
             self._carry_out(action)
-        self.service = self.service.model_copy(update={"status": made.status})
+        stored = made.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        self.service = self.service.model_copy(update={"status": PDInferenceServiceStatus.model_validate(stored)})
         return made
 
     def settle(self, seconds: float = 3.0, *, rounds: int = 60) -> None:
