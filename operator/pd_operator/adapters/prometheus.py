@@ -148,7 +148,7 @@ class _Client:
         session.hooks["response"].append(self._notice_warnings)
         self._prometheus = PrometheusConnect(
             url=endpoint.url,
-            retry=Retry(total=0),
+            retry=Retry(total=0, read=False),  # no second try, and time-outs raised as such
             session=session,
             timeout=(CONNECT_SECONDS, READ_SECONDS),
         )
