@@ -36,6 +36,12 @@ class Release:
     progress: Progress
     name: str = RELEASE
     namespace: str = NAMESPACE
+    chart: Path = CHART
+
+    @property
+    def log(self) -> Path:
+        """What helm said last, with the chart's notes."""
+        return self.cluster.directory / "logs" / f"helm-{self.name}.log"
 
     def install(self, settings: Sequence[str] = ()) -> None:
         """Installs or upgrades the chart and waits until the operator is ready; `settings` are helm's `--set`.
@@ -43,14 +49,22 @@ class Release:
         Raises LabError when it does not get ready, after printing what its pods say.
         """
         chosen = [*self._defaults(settings), *settings]
-        command = ["upgrade", "--install", self.name, str(CHART), "--namespace", self.namespace, "--create-namespace"]
+        command = [
+            "upgrade",
+            "--install",
+            self.name,
+            str(self.chart),
+            "--namespace",
+            self.namespace,
+            "--create-namespace",
+        ]
         command += [part for setting in chosen for part in ("--set", setting)]
         try:
             self.progress.run(
                 f"Install the chart as {self.name} in {self.namespace}",
                 [self._program("helm"), *command, "--wait", "--timeout", TIMEOUT],
                 env=self.cluster.environment(),
-                log=self.cluster.directory / "logs" / f"helm-{self.name}.log",
+                log=self.log,
                 fix="see above; the same command can be run again",
             )
         except LabError:
@@ -66,7 +80,7 @@ class Release:
                 *("--ignore-not-found", "--wait", "--timeout", TIMEOUT),
             ],
             env=self.cluster.environment(),
-            log=self.cluster.directory / "logs" / f"helm-{self.name}.log",
+            log=self.log,
             fix="see above; the same command can be run again",
         )
 
