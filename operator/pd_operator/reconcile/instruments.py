@@ -75,10 +75,4 @@ class Instruments:
             ["result"],
             registry=registry,
         )
-        self.metrics_polls = Counter(
-            "pd_operator_metrics_polls_total",
-            "Polls of Prometheus by result: ok, or the kind of fault.",
-            ["result"],
-            registry=registry,
-        )
         self.ready = Gauge("pd_operator_ready", "1 once the store is complete and workers run.", registry=registry)
