@@ -19,20 +19,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from benchmarks import histogram, table
 from e2e.lab import binaries
 from e2e.lab.fake_nodes import GPUS_PER_NODE
 from e2e.lab.lab import BUILD, Lab, Size
 from e2e.lab.progress import Progress
 from e2e.lab.spec import Profile
-from e2e.operator_process import REPOSITORY, OperatorProcess, RequestCount, install_identity
+from e2e.operator_process import OperatorProcess, RequestCount, install_crd, install_identity
 from e2e.rest import Object, Rest
 from pd_operator.api import labels
 
 OUTPUT: Final = BUILD / "bench" / "reconcile.json"
-CRD: Final = REPOSITORY / "crds" / "pdinference.dev_pdinferenceservices.yaml"
 NAMESPACE: Final = "bench"
 
 PREFILL: Final = 1
@@ -156,7 +153,7 @@ def measure(n: int, lab: Lab, helm: Path, *, idle_seconds: float, within: float)
     lab.up(Size(Profile.CONTROL_PLANE, nodes=0, gpu_nodes=nodes))
     try:
         rest = Rest(lab.kubeconfig)
-        rest.apply(yaml.safe_load(CRD.read_text(encoding="utf-8")), force=True)
+        install_crd(rest)
         rest.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         operator = OperatorProcess(
             lab=lab.directory,

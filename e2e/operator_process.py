@@ -24,6 +24,7 @@ from e2e.lab.lab import Lab
 from e2e.rest import Object, Rest
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
+CRD: Final = REPOSITORY / "crds" / "pdinference.dev_pdinferenceservices.yaml"
 NAMESPACE: Final = "pd-system"
 ACCOUNT: Final = "pd-operator"
 USER: Final = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
@@ -31,6 +32,8 @@ USER: Final = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 #: Flow schemas through which the API server counts the operator's requests: see `RequestCount`.
 READS: Final = "pd-operator-reads"
 WRITES: Final = "pd-operator-writes"
+#: Questions about permissions at start-up, which are creations in form only.
+QUESTIONS: Final = "pd-operator-questions"
 
 _POLL_SECONDS: Final = 0.05
 _OK: Final = 200
@@ -64,7 +67,26 @@ class RequestCount:
         found: dict[str, float] = {}
         for schema, value in _DISPATCHED.findall(rest.text("/metrics")):
             found[schema] = found.get(schema, 0.0) + float(value)
-        return RequestCount(reads=int(found.get(READS, 0)), writes=int(found.get(WRITES, 0)))
+        reads = found.get(READS, 0) + found.get(QUESTIONS, 0)
+        return RequestCount(reads=int(reads), writes=int(found.get(WRITES, 0)))
+
+
+def install_crd(rest: Rest, *, within: float = 30.0) -> None:
+    """The CRD of this checkout, served when this returns.
+
+    Raises:
+        AssertionError: The API server does not serve it in time; the message tells its conditions.
+    """
+    definition: Object = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    rest.apply(definition, manager="pd-lab", force=True)
+    name, deadline = definition["metadata"]["name"], time.monotonic() + within
+    while True:
+        # a CRD that was just created has `conditions: null`
+        conditions = rest.get("CustomResourceDefinition", name)["status"].get("conditions") or []
+        if any(item["type"] == "Established" and item["status"] == "True" for item in conditions):
+            return
+        assert time.monotonic() < deadline, f"{name} is not Established after {within:.0f} s: {conditions}"
+        time.sleep(_POLL_SECONDS)
 
 
 def install_identity(
@@ -105,30 +127,32 @@ def chart_rbac(helm: Path, release: str, namespaces: Sequence[str] = ()) -> list
 
 
 def flow_schemas() -> list[Object]:
-    """Two flow schemas that match the operator only, so that the API server counts its reads and writes apart."""
-    read, written = ["get", "list", "watch"], ["create", "update", "patch", "delete", "deletecollection"]
-    return [_flow_schema(READS, read), _flow_schema(WRITES, written)]
+    """Flow schemas that match the operator only, so that the API server counts its reads and writes apart."""
+    questions = _rule(["create"], groups=["authorization.k8s.io"])
+    reads, writes = _rule(["get", "list", "watch"]), _rule(["create", "update", "patch", "delete", "deletecollection"])
+    return [_flow_schema(QUESTIONS, 400, questions), _flow_schema(READS, 500, reads), _flow_schema(WRITES, 500, writes)]
 
 
-def _flow_schema(name: str, verbs: list[str]) -> Object:
-    everything = {"verbs": verbs, "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}
-    subject = {"kind": "ServiceAccount", "serviceAccount": {"namespace": NAMESPACE, "name": ACCOUNT}}
+def _rule(verbs: list[str], groups: Sequence[str] = ("*",)) -> Object:
+    everything = {"verbs": verbs, "apiGroups": list(groups), "resources": ["*"], "clusterScope": True}
+    return {
+        "subjects": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": NAMESPACE, "name": ACCOUNT}}],
+        "resourceRules": [{**everything, "namespaces": ["*"]}],
+        "nonResourceRules": [{"verbs": verbs, "nonResourceURLs": ["*"]}] if "*" in groups else [],
+    }
+
+
+def _flow_schema(name: str, precedence: int, rule: Object) -> Object:
     return {
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
         "kind": "FlowSchema",
         "metadata": {"name": name},
         "spec": {
-            # what service accounts are sorted into anyway, so that counting changes nothing about priority
+            # where requests of service accounts go anyway, so that counting changes nothing about priority
             "priorityLevelConfiguration": {"name": "workload-low"},
-            "matchingPrecedence": 500,
+            "matchingPrecedence": precedence,
             "distinguisherMethod": {"type": "ByUser"},
-            "rules": [
-                {
-                    "subjects": [subject],
-                    "resourceRules": [everything],
-                    "nonResourceRules": [{"verbs": verbs, "nonResourceURLs": ["*"]}],
-                }
-            ],
+            "rules": [rule],
         },
     }
 

@@ -22,13 +22,12 @@ from e2e.lab import binaries
 from e2e.lab.lab import Lab, Size
 from e2e.lab.progress import Progress
 from e2e.lab.spec import Profile
-from e2e.operator_process import OperatorProcess, install_identity
+from e2e.operator_process import OperatorProcess, install_crd, install_identity
 from e2e.rest import Rest
-from tests.cluster.support import World, eventually
+from tests.cluster.support import World
 
 NAME: Final = os.environ.get("PD_TEST_LAB", "cluster-test")
 KEEP: Final = os.environ.get("PD_TEST_KEEP_LAB") == "1"
-CRD: Final = Path(__file__).resolve().parents[2] / "crds" / "pdinference.dev_pdinferenceservices.yaml"
 #: 240 accelerators, and room for the pods of the test with 50 services.
 GPU_NODES: Final = 30
 
@@ -53,15 +52,7 @@ def lab() -> Iterator[Lab]:
 def rest(lab: Lab) -> Rest:
     """The administrator's client, with the CRD of this checkout served."""
     rest = Rest(lab.kubeconfig)
-    definition = yaml.safe_load(CRD.read_text(encoding="utf-8"))
-    rest.apply(definition, force=True)
-
-    def established() -> None:
-        found = rest.get("CustomResourceDefinition", definition["metadata"]["name"])
-        conditions = {item["type"]: item for item in found["status"].get("conditions", [])}
-        assert conditions.get("Established", {}).get("status") == "True", conditions
-
-    eventually("the CRD is Established", established, within=20)
+    install_crd(rest)
     return rest
 
 

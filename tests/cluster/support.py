@@ -73,9 +73,10 @@ def quiet(rest: Rest, *, within: float = 120) -> RequestCount:
     def silent() -> RequestCount:
         nonlocal last, since
         now = RequestCount.now(rest)
-        if now != last:
+        leaving = [item["metadata"]["name"] for item in rest.list("Namespace") if item["status"]["phase"] != "Active"]
+        if now != last or leaving:
             last, since = now, time.monotonic()
-        assert time.monotonic() - since > 2, f"still at work: {now}"
+        assert time.monotonic() - since > 2, f"still at work: {now}; going: {leaving}"
         return now
 
     return eventually("the operator is quiet", silent, within=within)
