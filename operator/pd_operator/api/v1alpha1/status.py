@@ -140,7 +140,7 @@ class GenerationStatus(Model):
     decode: Count = 0
     """Decode replicas."""
     state: ShortText
-    """`Current`, `Starting` or `Retiring`."""
+    """`Starting`, `Current` (it has served), `Serving` (an old one, until the current one can) or `Retiring`."""
 
 
 class PDInferenceServiceStatus(Model):
