@@ -151,7 +151,7 @@ def test_probes_leave_time_to_start(chart: Chart) -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_variable_is_a_setting_of_the_operator(chart: Chart, name: str) -> None:
     env = _environment(chart.objects(variant(name)))
-    mine = {key.removeprefix("PD_").lower() for key in env if key.startswith("PD_")} - {"window_seconds"}
+    mine = {key.removeprefix("PD_").lower() for key in env if key.startswith("PD_")}
     assert mine <= Settings.model_fields.keys()
     settings.load([], env)
 
@@ -164,7 +164,7 @@ def test_settings_reach_the_operator(chart: Chart) -> None:
     }
     found = settings.load([], _environment(chart.objects(values)))
     assert found.prometheus_url == "http://prom:9090"
-    assert found.poll_seconds == 7
+    assert (found.poll_seconds, found.window_seconds) == (7, 90)
     assert found.watch_namespaces == ("a", "b")
     assert (found.log_level, found.log_format) == ("debug", "text")
 
