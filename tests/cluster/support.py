@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from e2e.kubectl import KubectlError
 from e2e.operator_process import RequestCount
 from e2e.rest import Object, Rest, RestError
 from pd_operator.api import conditions, labels
@@ -37,7 +38,7 @@ Key = tuple[str, str]
 def eventually(what: str, look: Callable[[], T], *, within: float) -> T:
     """`look` until it returns without complaint, for at most `within` seconds, and give what it returned.
 
-    A complaint is an AssertionError, an answer of the API server that is an error, or a connection that failed.
+    A complaint is an AssertionError, an answer of the API server or kubectl that is an error, or a failed connection.
 
     Raises:
         AssertionError: The last complaint, with what was waited for.
@@ -46,7 +47,7 @@ def eventually(what: str, look: Callable[[], T], *, within: float) -> T:
     while True:
         try:
             return look()
-        except (AssertionError, RestError, OSError, http.client.HTTPException, KeyError) as error:
+        except (AssertionError, RestError, KubectlError, OSError, http.client.HTTPException, KeyError) as error:
             if time.monotonic() > deadline:
                 raise AssertionError(f"not within {within:.0f} s: {what}\n{type(error).__name__}: {error}") from error
         time.sleep(POLL_SECONDS)

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.kubectl import Kubectl
 from e2e.rest import Rest
-from tests.cluster.support import service
+from tests.cluster.support import eventually, service
 
 STATUS = {
     "observedGeneration": 1,
@@ -41,7 +41,8 @@ STATUS = {
     ],
 )
 def test_explain_reads_well(kubectl: Kubectl, path: str, words: list[str]) -> None:
-    text = " ".join(kubectl.run("explain", path).split())
+    # a new CRD is served a moment before it can be explained
+    text = " ".join(eventually(f"explain {path}", lambda: kubectl.run("explain", path), within=20).split())
     assert [word for word in words if word not in text] == [], text
     assert "<no description>" not in text
 
