@@ -84,7 +84,12 @@ class Poller:
         """Poll until cancelled."""
         while True:
             started = self._clock.monotonic()
-            await self.poll()
+            try:
+                await self.poll()
+            except Exception:
+                # A bug here must not end the operator. The windows grow old, and scaling holds.
+                log.exception("this is a bug in the operator: metrics are not read")
+                self._result("bug")
             spent = self._clock.monotonic() - started
             pause = self._every * (1 + JITTER * (2 * self._jitter() - 1))
             await self._clock.sleep(max(pause - spent, self._every / 10))

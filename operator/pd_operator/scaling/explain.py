@@ -176,12 +176,15 @@ def _join(parts: list[str]) -> str:
     return "; ".join(parts)[:MAX_REASON]
 
 
+#: A duration is told in these steps, in seconds, so that status is not written at each poll of an outage.
+_STEPS: Final = (15, 30, 45, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400)
+
+
 def rough_duration(seconds: float) -> str:
-    """` for 45 s`, in steps that change rarely: 15 seconds up to two minutes, then minutes, then hours."""
-    if seconds < 15:
+    """` for over 45 s`; nothing for less than the first step."""
+    passed = max((step for step in _STEPS if step <= seconds), default=0)
+    if not passed:
         return ""
-    if seconds < 120:
-        return f" for {int(seconds // 15) * 15} s"
-    if seconds < 7200:
-        return f" for {int(seconds // 60)} min"
-    return f" for {int(seconds // 3600)} h"
+    if passed < 60:
+        return f" for over {passed} s"
+    return f" for over {passed // 60} min" if passed < 3600 else f" for over {passed // 3600} h"

@@ -131,13 +131,17 @@ def _remember(memory: RoleMemory, need: int, bounds: Bounds, now: float) -> Role
     span = bounds.scale_down_stabilization_seconds
     gap = 2 * bounds.max_age_seconds
     needs = memory.needs
-    refresh = span * REFRESH_SHARE
+    refresh = _refresh(bounds)
     unknown = memory.seen_at is None or now - memory.seen_at > gap
     if unknown:
         needs = _add(needs, now, memory.replicas or 0, span + refresh, refresh)
     needs = _add(needs, now, need, span + refresh, refresh)
     seen = now if unknown or memory.seen_at is None or now - memory.seen_at >= gap / 4 else memory.seen_at
     return replace(memory, needs=needs, seen_at=seen)
+
+
+def _refresh(bounds: Bounds) -> float:
+    return bounds.scale_down_stabilization_seconds * REFRESH_SHARE
 
 
 def _add(
@@ -169,6 +173,8 @@ def _shrink(current: int, needed: int, bounds: Bounds, now: float, memory: RoleM
         return Wish(current, needed, frozenset({Limit.MISSING}), memory)
     highest = max((n for _, n in memory.needs), default=current)
     if highest >= current:
+        if now - max((at for at, n in memory.needs if n >= current), default=now) < 2 * _refresh(bounds):
+            return Wish(current, current, frozenset(), memory)  # needed a moment ago: nothing to tell yet
         return Wish(current, needed, frozenset({Limit.STABILIZATION}), memory)
     if _waits(memory.changed_at, bounds.scale_down_cooldown_seconds, now):
         return Wish(current, needed, frozenset({Limit.DOWN_COOLDOWN}), memory)

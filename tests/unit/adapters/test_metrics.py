@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -129,3 +129,10 @@ async def test_polls_are_spread(jitter: float, pause: float) -> None:
         await world.poller(jitter).forever()
     assert world.clock.slept == [pytest.approx(pause)] * 3
     assert len(world.source.asked) == 3
+
+
+async def test_a_bug_in_a_poll_does_not_end_the_poller() -> None:
+    world = World(clock=Clock(rounds=2), targets=[replace(TARGET, percentile="p90")])  # type: ignore[arg-type]
+    with pytest.raises(StopError):
+        await world.poller().forever()
+    assert world.results == ["ok", "bug", "ok", "bug"]

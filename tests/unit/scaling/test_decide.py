@@ -198,7 +198,7 @@ def test_missing_metrics_are_not_idleness() -> None:
     service.poll(IDLE)
     for decision in service.poll_for(3600, Window(fault=MetricsFault.UNAVAILABLE, message="Prometheus is away")):
         assert counts(decision) == (2, 4)
-    assert decision.reason == "hold: no metrics for 59 min (Prometheus is away)"
+    assert decision.reason == "hold: no metrics for over 30 min (Prometheus is away)"
 
 
 def test_after_a_gap_shrinking_waits_anew() -> None:
