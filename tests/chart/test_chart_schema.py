@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from tests.chart.chart import CHART, Chart, ChartError
+from tests.chart.chart import CHART, ROOT, Chart, ChartError
 from tools import chart_values
 
 _SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -65,6 +66,17 @@ def test_generated_texts_are_up_to_date() -> None:
 def test_a_value_without_a_comment_is_refused() -> None:
     with pytest.raises(ValueError, match=r"does not describe crds\.keep"):
         chart_values.read("crds:\n  # -- Whether.\n  enabled: true\n  keep: true\n")
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/install.md", "e2e/install.py", "e2e/stack.py"])
+def test_every_value_that_is_set_elsewhere_exists(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    known = set(chart_values.leaves(_VALUES))
+    set_there = set(re.findall(r"--set(?:-string)?[ =]'?([a-z][A-Za-z.]+)=", text)) | set(
+        re.findall(r'f?"([a-z]\w+\.\w+)=', text)
+    )
+    assert set_there
+    assert set_there <= known
 
 
 _BAD: list[tuple[dict[str, Any], str, str]] = [
