@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pd_operator.api import conditions, labels
 from pd_operator.api.v1alpha1 import ConditionStatus
 from pd_operator.plan.conditions import find
+from pd_operator.plan.generations import generation_of
 from pd_operator.plan.observed import Problem
 from pd_operator.plan.plan import plan
 from tests.unit.plan.world import World, service
@@ -61,16 +62,42 @@ class Histories(RuleBasedStateMachine):
         Carrying out a plan may open the next step (an emptied set is deleted), so it is repeated; the world stands
         still meanwhile, and the plan must come to rest.
         """
+        before = self._serving()
         self.world.step(seconds)
+        self._capacity_is_kept(before)
         for _ in range(3):
             if not self.world.step().actions:
                 break
-        before = self.world.observed()
-        again = plan(before)
+        rest = self.world.observed()
+        again = plan(rest)
         assert again.actions == ()
-        assert again.status == before.service.status
+        assert again.status == rest.service.status
         assert again.events == ()
-        assert again == plan(before)
+        assert again == plan(rest)
+
+    def _serving(self) -> dict[tuple[str, str], int]:
+        """Pods in front of users, by role and generation, where a generation that has served has any."""
+        status = self.world.service.status
+        return {
+            (role, entry.hash): sum(
+                pod.ready and pod.traffic == labels.SERVING for pod in self.world.pods_of(role, entry.hash)
+            )
+            for entry in status.generations
+            if entry.state in ("Current", "Serving")
+            for role in ROLES
+        }
+
+    def _capacity_is_kept(self, before: dict[tuple[str, str], int]) -> None:
+        """What served goes on serving, up to what is wanted, until the new generation could take over."""
+        spec = self.world.service
+        wanted = {role: 0 if spec.spec.suspend else spec.role(role).replicas for role in ROLES}
+        current = generation_of(spec.spec).hash
+        ready = {role: sum(pod.ready for pod in self.world.pods_of(role, current) if pod.rank == "0") for role in ROLES}
+        if all(ready[role] >= wanted[role] for role in ROLES):
+            return
+        after = self._serving()
+        for (role, generation), count in before.items():
+            assert after.get((role, generation), 0) >= min(count, wanted[role])
 
     @rule()
     def controllers_act(self) -> None:
