@@ -43,13 +43,13 @@ def go(progress: Progress | None = None) -> Path:
 def language_version() -> str:
     """Major and minor version of the toolchain that `go` gives, like `1.26`, without installing anything."""
     found = installed()
-    return ".".join((found.version if found else pinned_version()).split(".")[:2])
+    return ".".join(map(str, _numbers(found.version if found else pinned_version())))
 
 
 def installed() -> Go | None:
     """The machine's own toolchain, if it is new enough."""
     for candidate in (shutil.which("go"), _USUAL_PLACE):
-        if candidate and (version := _version(Path(candidate))) and _is_enough(version):
+        if candidate and (version := _version(Path(candidate))) and _numbers(version) >= MINIMUM:
             return Go(Path(candidate), version)
     return None
 
@@ -62,8 +62,10 @@ def pinned_version() -> str:
     return pin[1]
 
 
-def _is_enough(version: str) -> bool:
-    return tuple(int(part) for part in version.split(".")[:2]) >= MINIMUM
+def _numbers(version: str) -> tuple[int, int]:
+    """Major and minor: (1, 27) of `1.27rc1`."""
+    major, minor = re.findall(r"\d+", version)[:2]
+    return int(major), int(minor)
 
 
 def _version(program: Path) -> str | None:
