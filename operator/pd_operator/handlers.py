@@ -18,9 +18,9 @@ from pd_operator.reconcile import pulse
 from pd_operator.reconcile.kinds import WATCHED_KINDS, Kind
 from pd_operator.reconcile.sync import Intake
 
-#: Seconds between tries of one request. kopf retries even a missing permission, so that these add to the start-up
-#: time of an operator whose permissions are incomplete.
-_RETRY_SECONDS: Final = (0.2, 1.0, 3.0)
+#: Seconds between tries of one request: together longer than an API server takes to start. A missing permission is
+#: retried just as long, which is why the self-check comes first.
+_RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 #: Seconds for which kopf ignores an object after an error of its own.
 _THROTTLE_SECONDS: Final = (1.0, 5.0, 15.0, 30.0)
 _PAGE_SIZE: Final = 500

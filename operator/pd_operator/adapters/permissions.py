@@ -22,9 +22,11 @@ class Permission:
     verb: str
     subresource: str = ""
 
-    def __str__(self) -> str:
-        name = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
-        return f"{self.verb} {name}.{self.group}" if self.group else f"{self.verb} {name}"
+    @property
+    def object(self) -> str:
+        """What it is about, as `kubectl auth can-i` spells it: `statefulsets.apps`."""
+        name = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{name}/{self.subresource}" if self.subresource else name
 
     def attributes(self, namespace: str | None) -> dict[str, str]:
         """As a SelfSubjectAccessReview asks for it; no namespace means all of them."""
@@ -62,8 +64,9 @@ async def missing(asker: Asker, namespaces: Sequence[str | None]) -> list[str]:
     """
     wanted = [(permission, namespace) for namespace in namespaces for permission in NEEDED]
     answers = await asyncio.gather(*(asker.may(permission.attributes(namespace)) for permission, namespace in wanted))
-    return [
-        f"{permission} in {namespace}" if namespace else str(permission)
-        for (permission, namespace), allowed in zip(wanted, answers, strict=True)
-        if not allowed
-    ]
+    lacking: dict[str, list[str]] = {}
+    for (permission, namespace), allowed in zip(wanted, answers, strict=True):
+        if not allowed:
+            where = f"{permission.object} in {namespace}" if namespace else permission.object
+            lacking.setdefault(where, []).append(permission.verb)
+    return [f"{where} ({', '.join(verbs)})" for where, verbs in lacking.items()]

@@ -49,7 +49,7 @@ async def _problem(cluster: KubernetesCluster, namespaces: Sequence[str | None])
         lacking = await permissions.missing(cluster, namespaces)
     except ClusterError as error:
         return f"an answer of the API server ({error.message})"
-    return f"permissions: {', '.join(lacking)}" if lacking else ""
+    return f"permissions on {', '.join(lacking)}" if lacking else ""
 
 
 async def _established(cluster: KubernetesCluster) -> bool:

@@ -204,9 +204,10 @@ def _fault(answers: Answers, target: Target, prefill: _Reporting, decode: _Repor
             f"fewer than {LEAST_SAMPLES} scrapes of any worker in the last {answers.window_seconds:.0f} s: they have "
             "just started, or Prometheus scrapes more seldom than the operator's windowSeconds allows",
         )
-    invalid = answers.invalid(target.key[0], reporting)
-    if invalid is not None:
-        return _faulty(MetricsFault.INVALID, f"Prometheus has no number for {invalid} of any worker")
+    for name, role in (("prefill", prefill), ("decode", decode)):
+        invalid = answers.invalid(target.key[0], role.pods)
+        if invalid is not None:
+            return _faulty(MetricsFault.INVALID, f"Prometheus has no number for {invalid} of any {name} worker")
     return None
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pd_operator.api import conditions, labels
 from pd_operator.api.v1alpha1 import PDInferenceService, ScalingMode
@@ -12,6 +13,8 @@ from pd_operator.reconcile.kinds import DEPLOYMENT, STATEFUL_SET
 from pd_operator.reconcile.pods import pod_facts
 from pd_operator.reconcile.store import View
 from pd_operator.scaling.window import Window
+
+_POD_NAME: Final = re.compile(r'^pods "[^"]*" is ')
 
 
 def observe(
@@ -95,9 +98,12 @@ def router_facts(body: Mapping[str, Any]) -> RouterFacts:
 
 
 def creation_problem(subject: str, message: str) -> Problem:
-    """Why a controller cannot create pods: a quota, or anything else that admission refuses."""
+    """Why a controller cannot create pods: a quota, or anything else that admission refuses.
+
+    The name of the pod is left out: with every try it is another one, and the message must not change by itself.
+    """
     reason = conditions.QUOTA_EXCEEDED if "exceeded quota" in message else conditions.POD_CREATION_FAILED
-    return Problem(reason, subject, " ".join(message.split()))
+    return Problem(reason, subject, _POD_NAME.sub("", " ".join(message.split())))
 
 
 def missing_pods(view: View) -> dict[str, int]:

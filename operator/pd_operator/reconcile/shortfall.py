@@ -17,7 +17,7 @@ from pd_operator.reconcile.observe import creation_problem
 from pd_operator.reconcile.ports import Clock, Cluster, ServiceKey
 
 #: Pods are created within milliseconds; only a set that stays short of pods for this long is looked into.
-PATIENCE_SECONDS: Final = 5.0
+PATIENCE_SECONDS: Final = 10.0
 #: Least time between two readings of the same set's Events.
 READ_EVERY_SECONDS: Final = 15.0
 #: The StatefulSet controller tries again at least this often, so that an older Event tells of the past.
