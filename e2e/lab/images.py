@@ -70,7 +70,7 @@ def ensure(name: str, progress: Progress) -> Archive:
     except KeyError:
         raise LabError(f"no image is called {name!r}; known are {', '.join(IMAGES)}") from None
     context = _context(image, progress)
-    with_docker = not debian.is_there("buildah") and docker_answers()
+    with_docker = _with_docker()
     version = _version(image, context, with_docker=with_docker)
     directory = cache.root() / "images"
     archive = Archive(f"localhost/pd-{name}:{version}", directory / version / f"{name}.tar")
@@ -135,6 +135,10 @@ def _version(image: Image, context: BuildContext, *, with_docker: bool) -> str:
     return hashlib.sha256(recipe.encode()).hexdigest()[:12]
 
 
+def _with_docker() -> bool:
+    return not debian.is_there("buildah") and docker_answers()
+
+
 @contextmanager
 def _builder(directory: Path, progress: Progress, *, with_docker: bool) -> Iterator[tuple[Builder, Path]]:
     """A builder and a scratch folder, for one process at a time. Raises LabError when there is no builder."""
@@ -170,7 +174,7 @@ def _build(
     mounts = package_index.of_this_machine().mounts(scratch) if image.packages is not None else {}
     build = Build(archive.reference, scratch / "context", context.dockerfile, arguments, mounts)
     builder.build(build, f"Build image {name} ({archive.reference})", log, progress)
-    builder.save(archive.reference, scratch / archive.path.name, log, progress)
+    builder.save(archive.reference, scratch / archive.path.name, log.with_name("save.log"), progress)
     archive.path.parent.mkdir(exist_ok=True)
     (scratch / archive.path.name).rename(archive.path)
 
