@@ -7,10 +7,12 @@ touched: the one context that is allowed is that lab's.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -38,14 +40,27 @@ _OPERATOR: Final = pytest.StashKey[OperatorProcess]()
 def lab() -> Iterator[Lab]:
     """A running control plane with fake GPU nodes."""
     lab = Lab.named(NAME)
-    if not KEEP:
-        lab.down(wipe=True)  # what an interrupted run left
-    lab.up(Size(Profile.CONTROL_PLANE, nodes=0, gpu_nodes=GPU_NODES))
-    context = yaml.safe_load(lab.kubeconfig.read_text(encoding="utf-8"))["current-context"]
-    assert context == f"pd-lab-{NAME}", f"{lab.kubeconfig} points at {context}, not at the tests' own lab"
-    yield lab
-    if not KEEP:
-        lab.down(wipe=True)
+    with _alone(lab.directory.with_suffix(".session")):
+        if not KEEP:
+            lab.down(wipe=True)  # what an interrupted run left
+        lab.up(Size(Profile.CONTROL_PLANE, nodes=0, gpu_nodes=GPU_NODES))
+        context = yaml.safe_load(lab.kubeconfig.read_text(encoding="utf-8"))["current-context"]
+        assert context == f"pd-lab-{NAME}", f"{lab.kubeconfig} points at {context}, not at the tests' own lab"
+        yield lab
+        if not KEEP:
+            lab.down(wipe=True)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Two sessions on one lab would take it away from each other."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "w", encoding="ascii") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pytest.fail(f"another test session uses the lab {NAME!r}: wait for it, or set PD_TEST_LAB to another name")
+        yield
 
 
 @pytest.fixture(scope="session")
