@@ -75,6 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PermissionError as error:
         print(f"lab: {error}; run this as the user who made the lab", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # whoever read the output has seen enough; Python would complain again when it flushes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("lab: interrupted; the same command can be run again", file=sys.stderr)
         return 130
