@@ -54,7 +54,7 @@ IMAGES = {
     "sglang-cpu": Image(
         "e2e/sglang_cpu/Dockerfile",
         "e2e/sglang_cpu",
-        ("libcurl4", "libibverbs1", "libnl-route-3-200", "libnuma1", "util-linux"),
+        ("libcurl4", "libibverbs1", "libnl-route-3-200", "libnuma1", "libstdc++6", "util-linux"),
     ),
     "pause": Image("e2e/lab/gomod/pause/Dockerfile", ".", None, program="pause"),
 }
