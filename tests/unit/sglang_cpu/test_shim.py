@@ -58,3 +58,9 @@ def test_the_sender_keeps_its_indices_off_the_device(tmp_path: Path) -> None:
         "from sglang.srt.disaggregation.mooncake import conn\nprint(conn.MooncakeKVSender.supports_host_tensor_indices)"
     )
     assert python(code, tmp_path).stdout == "False\n"
+
+
+@pytest.mark.parametrize(("asked", "used"), [("spawn", "fork"), ("forkserver", "forkserver")])
+def test_processes_are_forked(asked: str, used: str, tmp_path: Path) -> None:
+    code = f"import multiprocessing as mp\nmp.set_start_method({asked!r}, force=True)\nprint(mp.get_start_method())"
+    assert python(code, tmp_path).stdout == f"{used}\n"

@@ -4,10 +4,13 @@ Python imports a module of this name at start-up when its folder is on PYTHONPAT
 * Packages that only make sense on a GPU (`sgl_kernel`, `triton`) or in a notebook (`IPython`) are imported at module
   level all over SGLang. They are answered with placeholders; one that is *called* for real work raises.
 * One capability flag of the KV sender is switched off after its module is imported.
+* SGLang's scheduler and detokenizer are forked. With a GPU they must be new interpreters ("spawn"), and each imports
+  everything again: three times the processor time and the memory at start-up, for nothing on a CPU.
 """
 
 import importlib.abc
 import importlib.machinery
+import multiprocessing
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -115,6 +118,17 @@ def keep_transfer_indices_off_the_device(module: ModuleType) -> None:
     module.MooncakeKVSender.supports_host_tensor_indices = False
 
 
+def fork_instead_of_spawn() -> None:
+    """Answer a request for "spawn" as the process-wide way to start processes with "fork"."""
+    choose = multiprocessing.set_start_method
+
+    def choose_fork(method: str | None, force: bool = False) -> None:
+        choose("fork" if method == "spawn" else method, force)
+
+    multiprocessing.set_start_method = choose_fork
+
+
+fork_instead_of_spawn()
 sys.meta_path[:0] = [
     PlaceholderFinder(),
     ImportHook("sglang.srt.disaggregation.mooncake.conn", keep_transfer_indices_off_the_device),
