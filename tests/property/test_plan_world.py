@@ -17,7 +17,7 @@ from pd_operator.plan.plan import plan
 from tests.unit.plan.world import World, service
 
 ROLES = (labels.PREFILL, labels.DECODE)
-COUNTS = st.integers(0, 4)
+COUNTS = st.integers(0, 3)
 IMAGES = st.sampled_from(["repo/sglang:v0.5.23", "repo/sglang:v0.5.23-fixed", "repo/sglang:v0.5.24"])
 
 
@@ -43,9 +43,11 @@ class Histories(RuleBasedStateMachine):
     def scale(self, prefill: int, decode: int) -> None:
         self.world.edit(**self._roles(prefill, decode))
 
-    @rule(image=IMAGES)
-    def change_image(self, image: str) -> None:
+    @rule(image=IMAGES, seen=st.booleans())
+    def change_image(self, image: str, seen: bool) -> None:
         self.world.edit(engine={"image": image})
+        if seen:
+            self.reconcile(1.0)
 
     @rule(router=st.sampled_from(["SMG", "None"]))
     def change_router(self, router: str) -> None:
