@@ -106,7 +106,7 @@ async def api(tmp_path: Path) -> AsyncIterator[Fixture]:
     async with running(server):
         client = await connect(kubeconfig(tmp_path, server.url))
         yield Fixture(server, KubernetesCluster(client, clock, Instruments(registry)), clock, registry)
-        await client.close()
+        await client.close()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("force", [True, False])
@@ -233,7 +233,7 @@ async def test_an_unreachable_server_is_transient_and_named(tmp_path: Path) -> N
     with pytest.raises(TransientError, match="GET /api/v1/namespaces/ns/pods/p"):
         await cluster.get(POD, "ns", "p")
     assert len(clock.slept) == 2
-    await client.close()
+    await client.close()  # type: ignore[no-untyped-call]
 
 
 async def test_a_missing_kubeconfig_is_told_with_its_path(tmp_path: Path) -> None:
@@ -262,4 +262,4 @@ async def test_watches_use_the_same_credentials_and_show_signs_of_life(tmp_path:
             assert not pulse._waiting
         assert server.requests[-1].token == "Bearer s3cret"
         await info.aiohttp_session.close()
-        await client.close()
+        await client.close()  # type: ignore[no-untyped-call]
