@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from e2e.lab.errors import LabError
-from e2e.lab.spec import LabSpec, cgroup_name
+from e2e.lab.spec import LabSpec, cgroup_name, cgroup_prefix
 
 ROOT = Path("/sys/fs/cgroup")
 REMOVE_TIMEOUT_SECONDS = 10.0
@@ -17,6 +17,8 @@ def hierarchies(root: Path = ROOT) -> list[Path]:
     """The roots of all mounted hierarchies: one on v2, one per controller on v1."""
     if (root / "cgroup.controllers").exists():
         return [root]
+    if not root.is_dir():
+        return []
     return sorted(folder for folder in root.iterdir() if folder.is_dir() and not folder.is_symlink())
 
 
@@ -34,10 +36,14 @@ def create(spec: LabSpec, root: Path = ROOT) -> None:
                 ) from error
 
 
-def remove(spec: LabSpec, root: Path = ROOT) -> None:
-    """Removes this lab's cgroups and all below. Those of processes killed just now empty within moments."""
+def remove(directory: Path, root: Path = ROOT) -> None:
+    """Removes the cgroups of the lab in `directory` and all below, if it has any.
+
+    Those of processes that were killed just now empty within moments.
+    """
+    pattern = f"{cgroup_prefix(directory)}-*"
     deadline = time.monotonic() + REMOVE_TIMEOUT_SECONDS
-    while left := [folder for hierarchy in hierarchies(root) for folder in hierarchy.glob(f"{spec.cgroup_prefix}-*")]:
+    while left := [folder for hierarchy in hierarchies(root) for folder in hierarchy.glob(pattern)]:
         for folder in left:
             _remove_tree(folder)
         if time.monotonic() > deadline:

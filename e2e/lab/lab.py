@@ -79,7 +79,7 @@ class Lab:
             host.check_rights()
         with state.locked(self.directory):
             known = state.load(self.directory)
-            if known is not None and known.complete and processes.find(self.directory):
+            if known is not None and known.complete and _runs(known.spec):
                 self._complete(known, wanted)
             else:
                 self._start_afresh(known, wanted)
@@ -174,9 +174,13 @@ class Lab:
         spec = spec.with_ports(state.choose_ports(spec))
         programs = self._programs(spec)
         state.save(State(spec, programs, complete=False))
+        pause = self._pause(spec)
         with self._progress.step(f"starting lab {self.name} ({_describe(spec)})"):
             control_plane.write_files(spec)
-            self._launch(spec, programs)
+            if pause is not None:
+                full.write_files(spec, pause.reference, programs)
+                full.create_namespaces(spec)
+            _launch(spec, programs, pause)
         state.save(State(spec, programs, complete=True))
 
     def _complete(self, known: State, wanted: LabSpec) -> None:
@@ -188,26 +192,9 @@ class Lab:
         self._check_programs(known)
         spec = replace(spec, gpu_nodes=wanted.gpu_nodes)
         state.save(replace(known, spec=spec))
-        started = self._launch(spec, known.programs)
+        started = _launch(spec, known.programs, self._pause(spec))
         restarted = f"; restarted {', '.join(started)}" if started else ""
         self._progress.say(f"lab {self.name} was up already ({_describe(spec)}){restarted}")
-
-    def _launch(self, spec: LabSpec, programs: Mapping[str, Path]) -> list[str]:
-        """Starts what does not run and waits for all of it; returns the names of what was started."""
-        runtime = _runtime(spec)
-        started: list[str] = []
-        if spec.full:
-            pause = images.ensure(PAUSE, self._progress)
-            if namespaces.holder_process(spec, 0) is None:
-                full.write_files(spec, pause.reference, programs)
-                full.create_namespaces(spec)
-            started += full.start_runtimes(runtime, programs)
-        started += control_plane.start(runtime, programs)
-        with runtime.api() as api:
-            if spec.full:
-                started += full.start(runtime, api, programs, pause.path)
-            control_plane.populate(runtime, api)
-        return started
 
     def _programs(self, spec: LabSpec) -> dict[str, Path]:
         if not spec.full:
@@ -216,6 +203,10 @@ class Lab:
         system = {name: debian.find(name) for name in ("containerd", full.CNI_PLUGIN)}
         built = binaries.ensure(binaries.FULL, self._progress)
         return built | {name: path for name, path in system.items() if path is not None}
+
+    def _pause(self, spec: LabSpec) -> images.Archive | None:
+        """The image that holds pods' namespaces; None for a lab whose pods do not run."""
+        return images.ensure(PAUSE, self._progress) if spec.full else None
 
     def _check_programs(self, known: State) -> None:
         """Raises LabError for a lab that another version of this checkout brought up, with other programs."""
@@ -227,11 +218,30 @@ class Lab:
             )
 
     def _end(self) -> int:
+        """Ends and removes what a lab has outside its folder, whatever is known of it."""
         ended = processes.end_all(self.directory)
-        known = state.load(self.directory)
-        if known is not None and known.spec.full:
-            cgroups.remove(known.spec)
+        cgroups.remove(self.directory)
         return ended
+
+
+def _launch(spec: LabSpec, programs: Mapping[str, Path], pause: images.Archive | None) -> list[str]:
+    """Starts what does not run and waits for all of it; returns the names of what was started."""
+    runtime = _runtime(spec)
+    started = full.start_runtimes(runtime, programs) if spec.full else []
+    started += control_plane.start(runtime, programs)
+    with runtime.api() as api:
+        if pause is not None:
+            started += full.start(runtime, api, programs, pause.path)
+        control_plane.populate(runtime, api)
+    return started
+
+
+def _runs(spec: LabSpec) -> bool:
+    """Whether there is something to complete: with a namespace gone, all that was in it is gone, too."""
+    running = processes.find(spec.directory)
+    if spec.full:
+        return all(namespaces.holder_process(spec, node, running) for node in spec.node_indexes)
+    return bool(running)
 
 
 def _runtime(spec: LabSpec) -> Runtime:

@@ -85,11 +85,6 @@ class LabSpec:
         return range(self.nodes)
 
     @property
-    def cgroup_prefix(self) -> str:
-        """Start of this lab's cgroup names. The folder is hashed in, so two clones may use the same lab name."""
-        return f"pd-lab-{self.name}-{hashlib.sha256(str(self.directory).encode()).hexdigest()[:8]}"
-
-    @property
     def pki(self) -> Path:
         return self.directory / "pki"
 
@@ -155,5 +150,10 @@ def node_pod_cidr(node: int) -> str:
     return f"10.88.{node}.0/24"
 
 
+def cgroup_prefix(directory: Path) -> str:
+    """Start of a lab's cgroup names. Its folder is hashed in, so two clones may use the same lab name."""
+    return f"pd-lab-{directory.name}-{hashlib.sha256(str(directory).encode()).hexdigest()[:8]}"
+
+
 def cgroup_name(spec: LabSpec, node: int) -> str:
-    return f"{spec.cgroup_prefix}-{node}"
+    return f"{cgroup_prefix(spec.directory)}-{node}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.components import Component
+from e2e.lab.errors import LabError
 from e2e.lab.fake_nodes import FAKE_TYPE, GPU, RDMA, TYPE_LABEL, is_ready
 from e2e.lab.lab import Lab
 from e2e.lab.processes import Process, main_process
@@ -120,7 +121,7 @@ def _nodes(lab: Lab) -> list[NodeStatus]:
     try:
         with lab.runtime().api() as api:
             return [_node(item) for item in _listed(api)]
-    except (OSError, http.client.HTTPException, ApiError):
+    except (OSError, http.client.HTTPException, ApiError, LabError):
         return []
 
 

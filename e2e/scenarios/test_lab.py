@@ -18,7 +18,7 @@ from e2e.kubectl import Kubectl, wait_until
 from e2e.lab import binaries, cgroups, images, processes
 from e2e.lab.lab import Lab, Size
 from e2e.lab.progress import Progress
-from e2e.lab.spec import Profile
+from e2e.lab.spec import Profile, cgroup_prefix
 from e2e.lab.status import observe
 
 NAMESPACE: Final = "web"
@@ -200,7 +200,7 @@ def test_labs_live_side_by_side_and_each_leaves_nothing_behind(lab: Lab, kubectl
         uids = {cluster_id(kubeconfig) for kubeconfig in (lab.kubeconfig, real.kubeconfig, fake.kubeconfig)}
         assert len(uids) == 3
         assert {node.name for node in observe(fake).nodes} == {"gpu-0000", "gpu-0001", "gpu-0002"}
-        prefix = real.state().spec.cgroup_prefix
+        prefix = cgroup_prefix(real.directory)
     assert traces() == before
     assert not processes.find(real.directory)
     assert not [found for root in cgroups.hierarchies() for found in root.glob(f"{prefix}*")]

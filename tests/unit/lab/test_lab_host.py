@@ -8,7 +8,7 @@ import pytest
 
 from e2e.lab import cgroups, host
 from e2e.lab.errors import LabError
-from e2e.lab.spec import LabSpec, Profile
+from e2e.lab.spec import LabSpec, Profile, cgroup_prefix
 
 ALL = "Name:\tpython\nCapEff:\t000001ffffffffff\n"
 WITHOUT_RESOURCE = "Name:\tpython\nCapEff:\t000001fffeffffff\n"
@@ -45,22 +45,22 @@ def test_a_v1_cpuset_is_filled_so_that_processes_may_enter(tmp_path: Path) -> No
     (tmp_path / "cpuset" / "cpuset.mems").write_text("0\n")
     lab = spec(tmp_path)
     cgroups.create(lab, tmp_path)
-    (node_0, node_1) = sorted((tmp_path / "cpuset").glob(f"{lab.cgroup_prefix}-*"))
+    (node_0, node_1) = sorted((tmp_path / "cpuset").glob(f"{cgroup_prefix(lab.directory)}-*"))
     assert (node_0 / "cpuset.cpus").read_text() == (node_1 / "cpuset.cpus").read_text() == "0-1\n"
-    assert len(list((tmp_path / "memory").glob(f"{lab.cgroup_prefix}-*"))) == 2
+    assert len(list((tmp_path / "memory").glob(f"{cgroup_prefix(lab.directory)}-*"))) == 2
 
 
 def test_a_v2_cgroup_hands_all_controllers_down(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
     lab = spec(tmp_path)
     cgroups.create(lab, tmp_path)
-    for folder in (tmp_path, *tmp_path.glob(f"{lab.cgroup_prefix}-*")):
+    for folder in (tmp_path, *tmp_path.glob(f"{cgroup_prefix(lab.directory)}-*")):
         assert (folder / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
 
 
 def test_removal_takes_nested_groups_of_this_lab_only(tmp_path: Path) -> None:
     lab = spec(tmp_path)
-    (tmp_path / "memory" / f"{lab.cgroup_prefix}-0" / "kubepods" / "pod1").mkdir(parents=True)
+    (tmp_path / "memory" / f"{cgroup_prefix(lab.directory)}-0" / "kubepods" / "pod1").mkdir(parents=True)
     (tmp_path / "memory" / "pd-lab-other-0").mkdir()
-    cgroups.remove(lab, tmp_path)
+    cgroups.remove(lab.directory, tmp_path)
     assert [folder.name for folder in (tmp_path / "memory").iterdir()] == ["pd-lab-other-0"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from e2e.lab.errors import LabError
-from e2e.lab.spec import LabSpec, Ports, Profile, cgroup_name
+from e2e.lab.spec import LabSpec, Ports, Profile, cgroup_name, cgroup_prefix
 
 
 def full(directory: str = "/clone/build/lab", nodes: int = 2) -> LabSpec:
@@ -44,7 +44,7 @@ def test_labs_of_the_same_name_in_two_clones_have_different_cgroups() -> None:
 
 
 def test_no_lab_claims_the_cgroups_of_another_whose_name_begins_alike() -> None:
-    assert not cgroup_name(full("/clone/build/lab-2"), 0).startswith(full("/clone/build/lab").cgroup_prefix)
+    assert not cgroup_name(full("/clone/build/lab-2"), 0).startswith(cgroup_prefix(Path("/clone/build/lab")))
 
 
 def test_components_find_the_api_server_at_a_node_address_or_at_loopback() -> None:
