@@ -23,7 +23,10 @@ from pd_operator.reconcile.sync import Intake
 _RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 #: Seconds for which kopf ignores an object after an error of its own.
 _THROTTLE_SECONDS: Final = (1.0, 5.0, 15.0, 30.0)
-_PAGE_SIZE: Final = 500
+#: Objects in one page of a list: parsed, a page of pods takes some 10 MB.
+_PAGE_SIZE: Final = 200
+#: Seconds for which kopf keeps a task for an object after its last event. At start-up that is a task for every object.
+_KEEP_TASK_SECONDS: Final = 0.5
 #: kopf ends the process this long after a signal, whatever still runs.
 _EXIT_SECONDS: Final = 8.0
 
@@ -78,6 +81,7 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.networking.connect_timeout = 10
     settings.networking.error_backoffs = _RETRY_SECONDS
     settings.queueing.error_delays = _THROTTLE_SECONDS
+    settings.queueing.idle_timeout = _KEEP_TASK_SECONDS
     settings.queueing.exit_timeout = 1.0
     settings.process.ultimate_exiting_timeout = _EXIT_SECONDS
 

@@ -157,14 +157,14 @@ async def test_children_are_listed_by_label_and_in_pages(api: Fixture) -> None:
     assert [(list(page.items), page.version) for page in pages] == [([{"a": 1}], 9), ([{"a": 2}], 9)]
     first, second = api.server.requests
     assert first.path == "/api/v1/pods"
-    assert first.query == {"limit": "500", "labelSelector": "app.kubernetes.io/managed-by=pd-operator"}
+    assert first.query == {"limit": "200", "labelSelector": "app.kubernetes.io/managed-by=pd-operator"}
     assert second.query["continue"] == "more"
 
 
 async def test_services_are_listed_without_a_selector(api: Fixture) -> None:
     _ = [page async for page in api.cluster.pages(SERVICE_KIND, "ns")]
     assert api.last.path == "/apis/pdinference.dev/v1alpha1/namespaces/ns/pdinferenceservices"
-    assert api.last.query == {"limit": "500"}
+    assert api.last.query == {"limit": "200"}
 
 
 async def test_a_busy_server_is_asked_again_after_the_wait_that_it_asks_for(api: Fixture) -> None:

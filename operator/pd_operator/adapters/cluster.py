@@ -28,7 +28,8 @@ _MERGE: Final = "application/merge-patch+json"
 _JSON: Final = "application/json"
 
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=20.0, sock_connect=5.0)
-_PAGE_SIZE: Final = 500
+#: Objects in one page of a list: parsed, a page of pods takes some 10 MB.
+_PAGE_SIZE: Final = 200
 #: Tries of one request before the whole run is put off; every request here may be repeated without harm.
 _TRIES: Final = 3
 _FIRST_WAIT_SECONDS: Final = 0.2

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -94,26 +94,28 @@ class Store:
             return None
         return self._drop(identity)
 
-    def replace(self, kind: Kind, namespace: str | None, items: Iterable[Raw], version: int) -> set[ServiceKey]:
-        """Take over a complete list; returns the services for which it was news.
+    def sweep(
+        self, kind: Kind, namespace: str | None, present: Collection[tuple[str, str]], version: int
+    ) -> set[ServiceKey]:
+        """Remove what a complete list does not have; returns the services that lost something.
 
         Args:
             kind: Kind of the list.
             namespace: Where it was taken; None means everywhere.
-            items: All objects.
+            present: Namespace and name of everything in it.
             version: Resource version of the list: objects that changed later are left alone.
         """
-        news: set[ServiceKey | None] = set()
-        listed: set[_Identity] = set()
-        for raw in items:
-            listed.add((kind.name, raw["metadata"]["namespace"], raw["metadata"]["name"]))
-            news.add(self.put(kind, raw))
-        for identity, known in list(self._objects.items()):
-            in_scope = identity[0] == kind.name and namespace in (None, identity[1])
-            if in_scope and identity not in listed and known.version <= version:
-                self._remember_deletion(known.uid)
-                news.add(self._drop(identity))
-        return {key for key in news if key is not None}
+        gone = [
+            (identity, known)
+            for identity, known in self._objects.items()
+            if identity[0] == kind.name
+            and namespace in (None, identity[1])
+            and known.version <= version
+            and identity[1:] not in present
+        ]
+        for _, known in gone:
+            self._remember_deletion(known.uid)
+        return {key for identity, _ in gone if (key := self._drop(identity)) is not None}
 
     def listed(self, kind: Kind) -> None:
         """The first complete list of a kind, over all namespaces that are watched, has been taken over."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from collections.abc import Sequence
 from typing import Final
 
-from pd_operator.reconcile.errors import ClusterError
+from pd_operator.reconcile.errors import ClusterError, TransientError
 from pd_operator.reconcile.instruments import Instruments
 from pd_operator.reconcile.kinds import WATCHED_KINDS, Kind
 from pd_operator.reconcile.ports import Clock, Cluster, Raw, ServiceKey
@@ -21,6 +20,8 @@ log = logging.getLogger(__name__)
 RESYNC_SECONDS: Final = (300.0, 600.0)
 #: Over how long the services of a resync are spread, so that it shows as no spike.
 SPREAD_SECONDS: Final = 60.0
+#: Wait before the first list is tried again.
+FIRST_LIST_AGAIN_SECONDS: Final = 2.0
 #: How long an event of a child may wait for more events of the same service. A change of the service itself waits
 #: for nothing.
 SETTLE_SECONDS: Final = 0.2
@@ -66,18 +67,32 @@ class Sync:
     async def once(self) -> set[ServiceKey]:
         """One complete list of every kind; returns the services for which it held news.
 
+        One kind after the other, and page by page: lists of whole objects are the largest thing in this process.
+
         Raises:
             ClusterError: A list failed; what was listed before it is taken over.
         """
         news: set[ServiceKey] = set()
-        for found in await asyncio.gather(*(self._list(kind) for kind in WATCHED_KINDS)):
-            news |= found
+        for kind in WATCHED_KINDS:
+            for namespace in self._namespaces:
+                news |= await self._list(kind, namespace)
+            self._store.listed(kind)
         self._meters.resyncs.inc()
         return news
 
     async def first(self) -> None:
-        """Make the store complete and ask for a run of every service."""
-        await self.once()
+        """Make the store complete and ask for a run of every service.
+
+        Raises:
+            ClusterError: A list failed in a way that waiting does not cure.
+        """
+        while True:
+            try:
+                await self.once()
+                break
+            except TransientError as error:
+                log.warning("the first list failed; trying again", extra={"error": error.message})
+                await self._clock.sleep(max(error.retry_after or 0.0, FIRST_LIST_AGAIN_SECONDS))
         for key in self._store.services():
             self._queue.add(key)
 
@@ -94,14 +109,14 @@ class Sync:
             for key in self._store.services():
                 self._queue.add(key, after=0.0 if key in news else random.uniform(0, SPREAD_SECONDS))  # noqa: S311
 
-    async def _list(self, kind: Kind) -> set[ServiceKey]:
-        news: set[ServiceKey] = set()
-        for namespace in self._namespaces:
-            items: list[Raw] = []
-            version = 0
-            async for page in self._cluster.pages(kind, namespace):
-                items.extend(page.items)
-                version = page.version
-            news |= self._store.replace(kind, namespace, items, version)
-        self._store.listed(kind)
-        return news
+    async def _list(self, kind: Kind, namespace: str | None) -> set[ServiceKey]:
+        news: set[ServiceKey | None] = set()
+        present: set[tuple[str, str]] = set()
+        version = 0
+        async for page in self._cluster.pages(kind, namespace):
+            version = page.version
+            for raw in page.items:
+                present.add((raw["metadata"]["namespace"], raw["metadata"]["name"]))
+                news.add(self._store.put(kind, raw))
+        news |= self._store.sweep(kind, namespace, present, version)
+        return {key for key in news if key is not None}

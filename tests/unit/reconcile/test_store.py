@@ -93,19 +93,19 @@ def test_the_late_event_of_a_predecessor_does_not_replace_its_successor() -> Non
 def test_a_list_removes_what_is_gone_and_leaves_what_came_after_it() -> None:
     store = Store()
     store.put(POD, child("Pod", "gone", 5, spec={}, status={}))
+    store.put(POD, child("Pod", "here", 6, spec={}, status={}))
     store.put(POD, child("Pod", "newer", 25, spec={}, status={}))
     store.put(STATEFUL_SET, child("StatefulSet", "web", 3, spec={"replicas": 1}))
-    news = store.replace(POD, None, [child("Pod", "here", 6, spec={}, status={})], version=20)
-    assert news == {KEY}
+    assert store.sweep(POD, None, {("default", "here")}, version=20) == {KEY}
     assert [pod["metadata"]["name"] for pod in store.view(KEY).pods] == ["here", "newer"]
     assert replicas(store) == 1
-    assert store.replace(POD, None, [child("Pod", "here", 6, spec={}, status={})], version=20) == set()
+    assert store.sweep(POD, None, {("default", "here")}, version=20) == set()
 
 
 def test_a_list_of_one_namespace_leaves_others_alone() -> None:
     store = Store()
     store.put(POD, child("Pod", "here", 5, spec={}, status={}))
-    assert store.replace(POD, "elsewhere", [], version=20) == set()
+    assert store.sweep(POD, "elsewhere", set(), version=20) == set()
     assert len(store.view(KEY).pods) == 1
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pd_operator.api import labels
-from pd_operator.reconcile.errors import TransientError
+from pd_operator.reconcile.errors import ForbiddenError, TransientError
 from pd_operator.reconcile.kinds import POD, SERVICE_KIND
-from pd_operator.reconcile.sync import RESYNC_SECONDS, SETTLE_SECONDS
+from pd_operator.reconcile.sync import FIRST_LIST_AGAIN_SECONDS, RESYNC_SECONDS, SETTLE_SECONDS
 from tests.unit.reconcile.fakes import service
 from tests.unit.reconcile.world import KEY, World
 
@@ -53,10 +53,19 @@ async def test_an_event_without_news_asks_for_nothing() -> None:
     assert world.registry.get_sample_value("pd_operator_watch_events_total", {"kind": "Pod"}) == 1
 
 
-async def test_a_failed_first_list_is_told() -> None:
+async def test_a_first_list_that_fails_is_tried_again() -> None:
     world = World()
-    world.cluster.fault = lambda verb, kind, _name: TransientError("down") if (verb, kind) == ("list", "Pod") else None
-    with pytest.raises(TransientError):
+    answers = [TransientError("down"), TransientError("busy", retry_after=9), None]
+    world.cluster.fault = lambda _verb, kind, _name: answers.pop(0) if kind == "Pod" else None
+    await world.sync.first()
+    assert world.store.ready
+    assert world.clock.slept == [FIRST_LIST_AGAIN_SECONDS, 9]
+
+
+async def test_a_first_list_that_is_refused_is_told() -> None:
+    world = World()
+    world.cluster.fault = lambda _verb, kind, _name: ForbiddenError("no") if kind == "Pod" else None
+    with pytest.raises(ForbiddenError):
         await world.sync.first()
     assert not world.store.ready
 
