@@ -73,6 +73,11 @@ def ensure(packages: Sequence[str], builder: Builder, directory: Path, scratch: 
     return name
 
 
+#: mmdebstrap starts Python once for every package: a version manager's stand-in on the path would take longer than the
+#: packages do.
+_SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
 def command(packages: Sequence[str], archive: Path) -> list[str]:
     """`extract`: unpack without running the packages' scripts."""
     return [
@@ -89,6 +94,6 @@ def _unpack(packages: Sequence[str], archive: Path, log: Path, progress: Progres
         f"Unpack {len({*PACKAGES, *packages})} Debian packages and what they need, for the base image",
         command(packages, archive),
         log=log,
-        env={"TMPDIR": str(archive.parent)},
+        env={"TMPDIR": str(archive.parent), "PATH": _SYSTEM_PATH},
         fix="see the log; it needs Debian's package archive, through the network or the proxy in http_proxy",
     )
