@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +44,7 @@ class Progress:
         self.say(f"{title} …")
         try:
             yield
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             self.say(f"{title}: interrupted after {self._clock() - started:.1f} s")
             raise
         except BaseException:
@@ -71,7 +72,7 @@ class Progress:
         the command and everything that it started.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
-        with self.step(title, log=log), open(log, "wb") as output:
+        with self.step(title, log=log), _terminated_as_exit(), open(log, "wb") as output:
             try:
                 process = subprocess.Popen(
                     command,
@@ -106,6 +107,19 @@ def tail(log: Path, lines: int = TAIL_LINES) -> list[str]:
     """The last lines of a log, without their ends; bytes that are no text are shown as �."""
     with open(log, encoding="utf-8", errors="replace") as file:
         return [line.rstrip() for line in deque(file, lines)]
+
+
+@contextmanager
+def _terminated_as_exit() -> Iterator[None]:
+    """Lets SIGTERM unwind like an interrupt: by default Python would just end, and its command would go on alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers, and only it gets signals
+        return
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -89,25 +90,43 @@ def test_a_missing_program_is_named(progress: Progress, tmp_path: Path) -> None:
         progress.run("Say", ["no-such-program"], log=tmp_path / "x.log", fix="install it")
 
 
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def terminate() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize(("end", "error"), [(interrupt, KeyboardInterrupt), (terminate, SystemExit)])
 def test_an_interrupt_ends_the_command_and_what_it_started(
-    progress: Progress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    progress: Progress,
+    seen: io.StringIO,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[], None],
+    error: type[BaseException],
 ) -> None:
     ready = tmp_path / "ready"
     os.mkfifo(ready)
     groups: list[int] = []
 
-    def interrupted(_: Progress, process: subprocess.Popen[bytes], *__: object) -> int:
+    def wait(_: Progress, process: subprocess.Popen[bytes], *__: object) -> int:
         ready.read_bytes()  # returns once the grandchild has opened and closed it
         groups.append(process.pid)
-        raise KeyboardInterrupt
+        end()
+        raise AssertionError("was not interrupted")
 
-    monkeypatch.setattr(Progress, "_wait", interrupted)
+    monkeypatch.setattr(Progress, "_wait", wait)
+    before = signal.getsignal(signal.SIGTERM)
     # The leader waits for a child that ignores the polite signal.
     script = f"(trap '' TERM; : > {ready}; exec sleep 600) & wait"
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         progress.run("Hang", ["sh", "-c", script], log=tmp_path / "x.log", fix="")
     # An ended group may still hold a zombie that init has not collected, but nothing that runs.
     assert not [line for line in _running_in(groups[0]) if not line.startswith("Z")]
+    assert "Hang: interrupted after" in seen.getvalue()
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def _running_in(group: int) -> list[str]:
