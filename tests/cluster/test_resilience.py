@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +16,6 @@ from e2e.operator_process import OperatorProcess, RequestCount, install_identity
 from e2e.rest import Rest
 from pd_operator.api import labels
 from tests.cluster.support import World, eventually, holds, quiet, service
-
-MANY = 50
 
 
 def test_writes_nothing_while_nothing_happens_nor_when_it_starts_anew(world: World, operator: OperatorProcess) -> None:
@@ -96,26 +93,6 @@ def test_the_api_server_restarts(world: World, lab: Lab, operator: OperatorProce
 
 def _count(world: World, name: str, wanted: int) -> None:
     assert len(world.pods(name, labels.DECODE)) == wanted
-
-
-def test_fifty_services_at_once(world: World) -> None:
-    names = [f"demo-{index:02d}" for index in range(MANY)]
-    begun = time.monotonic()
-    for name in names:
-        world.rest.create(service(name, world.namespace))
-
-    def all_ready() -> None:
-        found = world.rest.list(labels.KIND, world.namespace)
-        ready = [
-            item["metadata"]["name"]
-            for item in found
-            for condition in item.get("status", {}).get("conditions", [])
-            if condition["type"] == "Ready" and condition["status"] == "True"
-        ]
-        assert sorted(ready) == names, f"{len(ready)} of {MANY} are Ready"
-
-    eventually(f"{MANY} services are Ready", all_ready, within=180)
-    print(f"{MANY} services were Ready after {time.monotonic() - begun:.1f} s")
 
 
 @pytest.fixture

@@ -79,14 +79,15 @@ def test_no_node_has_the_accelerators(world: World) -> None:
 
 
 def test_too_many_replicas_leave_those_that_fit_serving(world: World) -> None:
-    world.apply("demo", {"decode.accelerator.count": 8})
+    one_node = {"nodeSelector": {"kubernetes.io/hostname": "gpu-0000"}}
+    world.apply("demo", {"decode.accelerator.count": 8, "decode.pod": one_node})
     world.wait_ready("demo")
-    world.edit("demo", {"decode": {"replicas": 50}})
-    world.wait_condition("demo", conditions.DECODE_AVAILABLE, "False", conditions.UNSCHEDULABLE, within=60)
+    world.edit("demo", {"decode": {"replicas": 3}})
+    world.wait_condition("demo", conditions.DECODE_AVAILABLE, "False", conditions.UNSCHEDULABLE)
     ready = world.condition("demo", conditions.READY)
-    assert ready["status"] == "True", ready["message"]
+    assert (ready["status"], ready["message"]) == ("True", "serving with 1 prefill and 1 of 3 decode replicas")
     world.edit("demo", {"decode": {"replicas": 1}})
-    world.wait_ready("demo", within=60)
+    world.wait_ready("demo")
 
 
 def test_a_quota_refuses_pods(world: World) -> None:
