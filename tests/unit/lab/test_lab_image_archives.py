@@ -302,3 +302,22 @@ def test_every_listed_image_is_in_the_checkout(name: str) -> None:
     if image.program is None:
         assert build_context.from_checkout(dockerfile, images.ROOT / image.context).files
     assert ("ARG BASE=" in dockerfile.read_text()) == (image.packages is not None)
+
+
+def test_with_docker_the_image_leaves_its_storage_once_it_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = tmp_path / "docker"
+    client.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    progress = Progress(io.StringIO())
+    docker = builders.Docker()
+    build = Build("localhost/x:1", Path("/context"), Path("/Dockerfile"), {}, {})
+    docker.build(build, "Build", tmp_path / "x.log", progress)
+    docker.save(build.reference, tmp_path / "x.tar", tmp_path / "x.log", progress)
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        "build --tag=localhost/x:1 --file=/Dockerfile /context",
+        f"save --output={tmp_path}/x.tar localhost/x:1",
+        "image rm localhost/x:1",
+    ]
