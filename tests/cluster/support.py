@@ -26,7 +26,7 @@ CHILD_KINDS: Final = (
     "RoleBinding",
     "PodDisruptionBudget",
 )
-POLL_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.25
 
 #: Conditions that say, when true, that something is not as it should be.
 _ABNORMAL: Final = (conditions.RECONCILING, conditions.STALLED)

@@ -79,8 +79,9 @@ def test_no_node_has_the_accelerators(world: World) -> None:
 
 
 def test_too_many_replicas_leave_those_that_fit_serving(world: World) -> None:
+    # all of a device that no other pod asks for, on one node: one replica fits
     one_node = {"nodeSelector": {"kubernetes.io/hostname": "gpu-0000"}}
-    world.apply("demo", {"decode.accelerator.count": 8, "decode.pod": one_node})
+    world.apply("demo", {"decode.accelerator": {"resourceName": "rdma/hca", "count": 8}, "decode.pod": one_node})
     world.wait_ready("demo")
     world.edit("demo", {"decode": {"replicas": 3}})
     world.wait_condition("demo", conditions.DECODE_AVAILABLE, "False", conditions.UNSCHEDULABLE)
