@@ -2,7 +2,8 @@
 
 A StatefulSet removes its highest ordinals first, so those are the victims, in whole replicas. A victim that may hold
 requests is taken away from the router, then waited for, and only then removed; how long it has been draining is kept
-in an annotation, so that a restart of the operator changes nothing.
+in an annotation, so that a restart of the operator changes nothing. While a replica that is to stay is not ready, a
+victim stands in for it: being first in line is no reason to lose the only worker that serves.
 """
 
 from __future__ import annotations
@@ -68,22 +69,35 @@ def resize(facts: SetFacts, pods: Iterable[PodFacts], target: int, patience: Pat
     victims = {replica.index: replica for replica in replicas if replica.index >= first_victim}
     kept = [replica for replica in replicas if replica.index < first_victim]
 
+    spared = _spared(kept, victims.values(), first_victim, may_drain=may_drain)
+
     end = max(target, facts.replicas)
     index = -(-end // nodes)
-    while index > first_victim and _may_go(victims.get(index - 1), patience):
+    while index > first_victim and index - 1 not in spared and _may_go(victims.get(index - 1), patience):
         index -= 1
-    size = max(target, min(end, index * nodes))
 
-    staying = [victim for victim in victims.values() if victim.index < index and _holds_requests(victim)]
-    if not may_drain:
-        return Resize(size, tuple(_serving_marks([*kept, *staying])))
-    marks = [*_serving_marks(kept), *(mark for victim in staying if (mark := _draining_mark(victim, patience.now)))]
+    serving = [*kept, *(victim for victim in victims.values() if victim.index in spared)]
+    leaving = [
+        victim
+        for victim in victims.values()
+        if victim.index < index and victim.index not in spared and _holds_requests(victim)
+    ]
+    marks = [*_serving_marks(serving), *(mark for victim in leaving if (mark := _draining_mark(victim, patience.now)))]
     return Resize(
-        pods=size,
+        pods=max(target, min(end, index * nodes)),
         marks=tuple(marks),
-        ask=tuple(victim.leader.name for victim in staying if victim.leader),
-        wait=min((_wait(victim, patience) for victim in staying), default=None),
+        ask=tuple(victim.leader.name for victim in leaving if victim.leader),
+        wait=min((_wait(victim, patience) for victim in leaving), default=None),
     )
+
+
+def _spared(kept: Iterable[Replica], victims: Iterable[Replica], wanted: int, *, may_drain: bool) -> frozenset[int]:
+    """Victims that go on serving for now, by index."""
+    if not may_drain:
+        return frozenset(victim.index for victim in victims if _holds_requests(victim) and not victim.draining)
+    missing = wanted - sum(replica.healthy for replica in kept)
+    able = sorted(victim.index for victim in victims if victim.healthy)
+    return frozenset(able[: max(0, missing)])
 
 
 def _may_go(victim: Replica | None, patience: Patience) -> bool:

@@ -34,10 +34,14 @@ class Replica:
         return self.leader is not None and self.leader.traffic == labels.DRAINING
 
     @property
+    def healthy(self) -> bool:
+        """All its pods are ready."""
+        return len(self.pods) == self.nodes and all(pod.ready for pod in self.pods.values())
+
+    @property
     def ready(self) -> bool:
         """It can take requests."""
-        whole = len(self.pods) == self.nodes and all(pod.ready for pod in self.pods.values())
-        return whole and not self.draining
+        return self.healthy and not self.draining
 
     @property
     def unschedulable(self) -> bool:

@@ -9,7 +9,7 @@ from pd_operator.api import conditions
 from pd_operator.api.v1alpha1 import RouterType, ScalingApply, ScalingMode
 from pd_operator.plan.census import Census, can_serve
 from pd_operator.plan.conditions import Verdict
-from pd_operator.plan.diagnosis import Finding, refused, role_problem, router_problem
+from pd_operator.plan.diagnosis import Finding, refused, role_problem, router_problem, shortened
 from pd_operator.plan.generations import ROLES
 from pd_operator.plan.observed import Observed
 from pd_operator.plan.rollout import Rollout, Stage
@@ -121,7 +121,7 @@ def _rollout(scene: Scene) -> Verdict:
         problem = role_problem(scene.observed, rollout, role) if serving else None
         if problem is not None:
             text = f"generation {', '.join(serving)} keeps serving, because {problem.message}"
-            return verdict(True, problem.reason, text[:1024])
+            return verdict(True, problem.reason, shortened(text))
     if serving:
         message = f"generation {current} is starting; {', '.join(serving)} serves until it is available"
     elif rollout.old():
@@ -160,6 +160,12 @@ def _reconciling(scene: Scene, parts: tuple[Verdict, ...], rollout: Verdict, sta
         return verdict(True, conditions.PROGRESSING, missing[0].message)
     if scene.census.draining():
         return verdict(True, conditions.PROGRESSING, draining)
+    for role in ROLES:
+        if scene.census.present().of(role) > scene.scaling.counts.of(role):
+            problem = role_problem(scene.observed, scene.rollout, role)
+            reason = problem.reason if problem else conditions.PROGRESSING
+            text = f"a {role} replica that is to go stands in for one that is not ready"
+            return verdict(True, reason, shortened(f"{text}: {problem.message}" if problem else text))
     return verdict(False, conditions.AS_DESIRED, "everything is as desired")
 
 
@@ -189,7 +195,7 @@ def _scaling(scene: Scene) -> Iterator[Verdict]:
         yield Verdict(conditions.SCALING_ACTIVE, True, conditions.ACTIVE, "counts follow the metrics")
     if held:
         message = window.message or "the metrics cannot be used"
-        yield Verdict(conditions.METRICS_AVAILABLE, False, _metrics_reason(scene), message[:1024])
+        yield Verdict(conditions.METRICS_AVAILABLE, False, _metrics_reason(scene), shortened(message))
     else:
         yield Verdict(conditions.METRICS_AVAILABLE, True, conditions.METRICS_OK, "metrics are fresh and complete")
     yield _limited(scene)

@@ -85,6 +85,16 @@ def test_pods_that_never_were_ready_go_at_once() -> None:
     assert _resize(3, 1, _pod(0), _pod(2, terminating=True)).pods == 1
 
 
+def test_a_victim_stands_in_for_a_replica_that_is_not_ready() -> None:
+    broken = {"ready": False, "was_ready": False}
+    assert _resize(2, 1, _pod(0, **broken), _pod(1)) == Resize(2)
+    assert _marked(_resize(2, 1, _pod(0, **broken), _pod(1, since=20), n1=True)) == [("1", labels.SERVING)]
+    step = _resize(4, 2, _pod(0), _pod(1, **broken), _pod(2), _pod(3))
+    assert _marked(step) == [("3", labels.DRAINING)]
+    assert step.pods == 4
+    assert _marked(_resize(2, 0, _pod(0, **broken), _pod(1))) == [("1", labels.DRAINING)], "nothing is wanted"
+
+
 def test_a_worker_that_lost_readiness_may_still_hold_requests() -> None:
     step = _resize(2, 1, _pod(0), _pod(1, ready=False))
     assert step.pods == 2
