@@ -21,6 +21,9 @@ from e2e.lab.progress import Progress
 from e2e.lab.spec import Profile, cgroup_prefix
 from e2e.lab.status import observe
 
+#: The first test builds the programs and the image where nobody has yet.
+pytestmark = pytest.mark.timeout(1800)
+
 NAMESPACE: Final = "web"
 IMAGE: Final = "operator"  # the smallest of the project's images with a Python in it
 
