@@ -51,6 +51,8 @@ CREATORS: Final = 4
 POLL_SECONDS: Final = 0.1
 QUIET_SECONDS: Final = 3.0
 QUIET_WITHIN_SECONDS: Final = 120.0
+CROWDING_CPU_SECONDS: Final = 0.3
+CROWDED: Final = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,14 @@ def _idle_cpu_percent(operator: OperatorProcess, seconds: float) -> float:
     return 100 * (operator.cpu_seconds() - cpu) / (time.monotonic() - begun)
 
 
+def crowding() -> float:
+    """How much longer a piece of work takes by the clock than by the processor: 1.0 on a machine of one's own."""
+    clock, cpu = time.monotonic(), time.process_time()
+    while time.process_time() - cpu < CROWDING_CPU_SECONDS:
+        sum(range(1000))
+    return (time.monotonic() - clock) / (time.process_time() - cpu)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, write the JSON after every N, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reconcile", description=(__doc__ or "").split("\n")[0])
@@ -257,6 +267,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     helm = binaries.ensure(("helm",), progress)["helm"]
     results: list[dict[str, Any]] = []
     for n in (int(part) for part in options.n.split(",")):
+        if (busy := crowding()) > CROWDED:
+            progress.say(f"this machine is busy: work takes {busy:.1f} times as long as it should, and so will this")
         found = measure(
             n, Lab.named(options.lab, progress), helm, idle_seconds=options.idle_seconds, within=options.within
         )

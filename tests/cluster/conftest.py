@@ -40,7 +40,7 @@ _OPERATOR: Final = pytest.StashKey[OperatorProcess]()
 def lab() -> Iterator[Lab]:
     """A running control plane with fake GPU nodes."""
     lab = Lab.named(NAME)
-    with _alone(lab.directory.with_suffix(".session")):
+    with alone(lab.directory.with_suffix(".session")):
         if not KEEP:
             lab.down(wipe=True)  # what an interrupted run left
         lab.up(Size(Profile.CONTROL_PLANE, nodes=0, gpu_nodes=GPU_NODES))
@@ -52,14 +52,14 @@ def lab() -> Iterator[Lab]:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def alone(lock: Path) -> Iterator[None]:
     """Two sessions on one lab would take it away from each other."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with open(lock, "w", encoding="ascii") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pytest.fail(f"another test session uses the lab {NAME!r}: wait for it, or set PD_TEST_LAB to another name")
+            pytest.fail(f"another test session uses the lab {lock.stem!r}: wait for it, or set PD_TEST_LAB to another name")
         yield
 
 

@@ -23,7 +23,7 @@ from e2e.lab.progress import Progress
 from e2e.lab.spec import Profile
 from pd_operator.adapters.permissions import NEEDED, Permission
 from tests.chart.chart import GOLDEN
-from tests.cluster.conftest import KEEP, NAME
+from tests.cluster.conftest import NAME, alone
 from tests.cluster.support import eventually
 
 CRD: Final = "pdinferenceservices.pdinference.dev"
@@ -40,10 +40,11 @@ SERVICE: Final = {
 def empty_lab() -> Iterator[Lab]:
     """A control plane without the CRD."""
     lab = Lab.named(f"{NAME}-chart")
-    lab.down(wipe=True)
-    lab.up(Size(Profile.CONTROL_PLANE, nodes=0, gpu_nodes=1))
-    yield lab
-    lab.down(wipe=not KEEP)
+    with alone(lab.directory.with_suffix(".session")):
+        lab.down(wipe=True)
+        lab.up(Size(Profile.CONTROL_PLANE, nodes=0, gpu_nodes=1))
+        yield lab
+        lab.down(wipe=True)
 
 
 @pytest.fixture(scope="module")

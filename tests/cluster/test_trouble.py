@@ -5,9 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+import yaml
 
+from e2e.operator_process import CRD, install_crd
 from e2e.rest import Object, Rest
 from pd_operator.api import conditions, labels
 from tests.cluster.support import World, eventually
@@ -157,6 +160,36 @@ def test_a_bad_edit_leaves_the_old_generation_serving(world: World) -> None:
     world.edit("demo", {"decode": {"pod": {"nodeSelector": None}}})
     world.wait_ready("demo")
     assert before <= {pod["metadata"]["name"] for pod in world.pods("demo", labels.DECODE)}
+
+
+@pytest.fixture
+def _without_rules(rest: Rest) -> Iterator[None]:
+    """The CRD as it was before there were rules; the present one comes back afterwards."""
+    definition = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    rest.apply({**definition, "spec": _bare(definition["spec"])}, manager="pd-lab", force=True)
+    yield
+    install_crd(rest)
+
+
+def _bare(node: Any) -> Any:
+    """A schema without rules."""
+    if isinstance(node, list):
+        return [_bare(item) for item in node]
+    if isinstance(node, dict):
+        return {key: _bare(value) for key, value in node.items() if key != "x-kubernetes-validations"}
+    return node
+
+
+@pytest.mark.usefixtures("_without_rules")
+def test_an_object_that_is_older_than_a_rule(world: World) -> None:
+    """What admission could not refuse is told in a condition, and nothing is made of it."""
+    eventually("a bad object gets in", lambda: world.apply("demo", {"decode.args": ["--tp=2"]}), within=30)
+    condition = world.wait_condition("demo", conditions.STALLED, "True", conditions.INVALID_SPEC)
+    assert "spec.decode.args is --tp=2" in condition["message"]
+    assert world.condition("demo", conditions.READY)["status"] == "False"
+    assert world.children("demo") == {}
+    world.edit("demo", {"decode": {"args": None}})
+    world.wait_ready("demo")
 
 
 def test_trouble_is_announced_as_an_event(world: World) -> None:
