@@ -68,7 +68,7 @@ class Reconciler:
         self._meters = meters
         self._failures = FailureBook(clock)
         self._pace = StatusPace(clock)
-        self._shortfalls = Shortfalls(cluster, clock)
+        self._shortfalls = Shortfalls(cluster, clock, found=queue.add)
         self._executor = Executor(cluster, store, self._failures, self._pace, recorder)
 
     async def work(self) -> None:
@@ -79,6 +79,10 @@ class Reconciler:
                 await self.run(key)
             finally:
                 self._queue.done(key)
+
+    async def read_events(self) -> None:
+        """Finds out, aside from the workers, why pods are not created."""
+        await self._shortfalls.forever()
 
     async def run(self, key: ServiceKey) -> None:
         """One run of one service. Failures end in the log, a metric and a later run, never in the worker."""
@@ -126,7 +130,7 @@ class Reconciler:
             # Children go by garbage collection.
             self._forget(key)
             return instruments.SUCCESS
-        problems, look_again = await self._shortfalls.problems(key, missing_pods(view))
+        problems, look_again = self._shortfalls.problems(key, missing_pods(view))
         observed = observe(
             view,
             now=self._clock.now(),
@@ -163,5 +167,6 @@ def _count(counter: Counter, result: str) -> None:
 async def run_workers(reconciler: Reconciler, count: int) -> None:
     """`count` workers until one of them ends, which only a cancellation or a defect of the loop itself can cause."""
     async with asyncio.TaskGroup() as group:
+        group.create_task(reconciler.read_events(), name="reader of events")
         for number in range(count):
             group.create_task(reconciler.work(), name=f"worker {number}")

@@ -107,17 +107,22 @@ def creation_problem(subject: str, message: str) -> Problem:
 
 
 def missing_pods(view: View) -> dict[str, int]:
-    """StatefulSets that have fewer pods than they should, and how many are missing."""
+    """StatefulSets with fewer pods than they should have although their controller has seen them; how many miss."""
     pods: dict[str, int] = {}
     for pod in view.pods:
         owner = pod["metadata"]["name"].rsplit("-", 1)[0]
         pods[owner] = pods.get(owner, 0) + 1
-    wanted = {
-        name: int(body["spec"].get("replicas", 1))
+    missing = {
+        name: int(body["spec"].get("replicas", 1)) - pods.get(name, 0)
         for (kind, name), body in view.children.items()
-        if kind == STATEFUL_SET.name
+        if kind == STATEFUL_SET.name and _controller_had_its_turn(body)
     }
-    return {name: count - pods.get(name, 0) for name, count in wanted.items() if count > pods.get(name, 0)}
+    return {name: count for name, count in missing.items() if count > 0}
+
+
+def _controller_had_its_turn(body: Mapping[str, Any]) -> bool:
+    seen = (body.get("status") or {}).get("observedGeneration", 0)
+    return bool(seen >= body["metadata"].get("generation", 1))
 
 
 def pods_in_use(pods: tuple[PodFacts, ...], names: tuple[str, ...]) -> dict[str, str]:

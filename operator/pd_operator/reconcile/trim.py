@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pd_operator.api import labels
-from pd_operator.reconcile.kinds import DEPLOYMENT, POD, SERVICE_KIND, Kind
+from pd_operator.reconcile.kinds import DEPLOYMENT, POD, SERVICE_KIND, STATEFUL_SET, Kind
 from pd_operator.reconcile.ports import Raw
 
 _METADATA: Final = (
@@ -42,6 +42,8 @@ def trim(kind: Kind, raw: Raw) -> dict[str, Any]:
     if kind is SERVICE_KIND:
         kept["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion", "")
         kept["status"] = raw.get("status") or {}
+    elif kind is STATEFUL_SET:
+        kept["status"] = {"observedGeneration": (raw.get("status") or {}).get("observedGeneration", 0)}
     elif kind is DEPLOYMENT:
         kept["status"] = _deployment_status(raw.get("status") or {})
     return kept

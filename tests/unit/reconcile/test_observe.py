@@ -103,10 +103,19 @@ def test_metrics_count_in_slo_mode_only() -> None:
 
 def test_missing_pods() -> None:
     seen = view()
+    done = {"observedGeneration": 2}
+
+    def workers(name: str, replicas: int, status: dict[str, Any]) -> dict[str, Any]:
+        body = child("StatefulSet", name, "decode", {"replicas": replicas}, status=status)
+        body["metadata"]["generation"] = 2
+        return body
+
     seen.children = {
-        ("StatefulSet", "full"): child("StatefulSet", "full", "decode", {"replicas": 1}),
-        ("StatefulSet", "short"): child("StatefulSet", "short", "decode", {"replicas": 3}),
-        ("StatefulSet", "none"): child("StatefulSet", "none", "decode", {"replicas": 0}),
+        ("StatefulSet", "full"): workers("full", 1, done),
+        ("StatefulSet", "short"): workers("short", 3, done),
+        ("StatefulSet", "none"): workers("none", 0, done),
+        ("StatefulSet", "resized"): workers("resized", 3, {"observedGeneration": 1}),
+        ("StatefulSet", "new"): workers("new", 3, {}),
     }
     seen.pods = [pod("full-0"), pod("short-0"), pod("other-0")]
     assert missing_pods(seen) == {"short": 2}
