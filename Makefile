@@ -90,7 +90,7 @@ generate: venv ## Regenerate the CRD from the models
 generate-check: generate ## Fail when generated files differ from what is checked in
 	@git diff --exit-code --stat -- crds helm || { echo "error: generated files are out of date: run 'make generate' and commit the result"; exit 1; }
 lock: venv ## Recompile the lock files from requirements/*.in
-	@for set in runtime dev; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	@for set in runtime dev go; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate requirements/$$set.in -o requirements/$$set.txt; done
 format: venv ## Fix style
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
