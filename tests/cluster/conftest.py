@@ -7,12 +7,10 @@ touched: the one context that is allowed is that lab's.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -26,9 +24,8 @@ from e2e.lab.progress import Progress
 from e2e.lab.spec import Profile
 from e2e.operator_process import OperatorProcess, install_crd, install_identity
 from e2e.rest import Rest
-from tests.cluster.support import World
+from tests.cluster.support import NAME, World, alone
 
-NAME: Final = os.environ.get("PD_TEST_LAB", "cluster-test")
 KEEP: Final = os.environ.get("PD_TEST_KEEP_LAB") == "1"
 #: 240 accelerators, and room for the pods of the test with 50 services.
 GPU_NODES: Final = 30
@@ -49,18 +46,6 @@ def lab() -> Iterator[Lab]:
         yield lab
         if not KEEP:
             lab.down(wipe=True)
-
-
-@contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """Two sessions on one lab would take it away from each other."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock, "w", encoding="ascii") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pytest.fail(f"another test session uses the lab {lock.stem!r}: wait for it, or set PD_TEST_LAB to another name")
-        yield
 
 
 @pytest.fixture(scope="session")

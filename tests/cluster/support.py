@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
+
+import pytest
 
 from e2e.kubectl import KubectlError
 from e2e.operator_process import RequestCount
@@ -15,6 +21,9 @@ from pd_operator.api import conditions, labels
 from tests.cases import Body, changed
 
 T = TypeVar("T")
+
+#: The tests' own lab.
+NAME: Final = os.environ.get("PD_TEST_LAB", "cluster-test")
 
 #: Every kind that the operator writes; the API server lists these in the namespace when a test asks what is there.
 CHILD_KINDS: Final = (
@@ -33,6 +42,18 @@ _ABNORMAL: Final = (conditions.RECONCILING, conditions.STALLED)
 
 #: Kind and name of a child.
 Key = tuple[str, str]
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Hold `lock` against other test sessions: two on one lab would take it away from each other."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "w", encoding="ascii") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pytest.fail(f"another test session uses the lab {lock.stem!r}: wait for it, or give this one a PD_TEST_LAB")
+        yield
 
 
 def eventually(what: str, look: Callable[[], T], *, within: float) -> T:

@@ -23,8 +23,7 @@ from e2e.lab.progress import Progress
 from e2e.lab.spec import Profile
 from pd_operator.adapters.permissions import NEEDED, Permission
 from tests.chart.chart import GOLDEN
-from tests.cluster.conftest import NAME, alone
-from tests.cluster.support import eventually
+from tests.cluster.support import NAME, alone, eventually
 
 CRD: Final = "pdinferenceservices.pdinference.dev"
 CONFINED: Final = "confined"
