@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +53,19 @@ class Chart:
 
     def text(self, values: Values | None = None, *arguments: str) -> str:
         """`helm template` with `values` on top of the chart's own."""
-        stdin = yaml.safe_dump(dict(values or {}))
-        options = ("--namespace", NAMESPACE, "--values", "-")
-        return self.run("template", RELEASE, CHART, *options, *arguments, stdin=stdin)
+        return _rendered(self, yaml.safe_dump(dict(values or {})), arguments)
 
     def objects(self, values: Values | None = None) -> list[Object]:
         """The rendered objects."""
         # the C parser: the CRD takes a second in the other one
         return [found for found in yaml.load_all(self.text(values), yaml.CSafeLoader) if found]
+
+
+@cache
+def _rendered(chart: Chart, values: str, arguments: tuple[str, ...]) -> str:
+    """Many tests look at the same rendering."""
+    options = ("--namespace", NAMESPACE, "--values", "-")
+    return chart.run("template", RELEASE, CHART, *options, *arguments, stdin=values)
 
 
 def variant(name: str) -> Object:
