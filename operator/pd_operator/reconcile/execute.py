@@ -13,7 +13,7 @@ from pd_operator.api.v1alpha1 import PDInferenceService, PDInferenceServiceStatu
 from pd_operator.plan.actions import Action, Apply, Delete, MarkPod, Plan
 from pd_operator.plan.observed import ChildKey
 from pd_operator.reconcile.errors import AbsentError, ConflictError, TerminalError
-from pd_operator.reconcile.failures import FailureBook
+from pd_operator.reconcile.failures import FailureBook, subject_of
 from pd_operator.reconcile.kinds import BY_NAME, POD, SERVICE_KIND
 from pd_operator.reconcile.ports import Cluster, Raw, Recorder
 from pd_operator.reconcile.status_pace import StatusPace
@@ -112,7 +112,10 @@ class Executor:
             await self._perform(service, action)
         except TerminalError as error:
             news = self._failures.record(key, action, error)
-            log.warning("a write was refused", extra={"service": "/".join(key), "error": error.message})
+            log.warning(
+                "a write was refused",
+                extra={"service": "/".join(key), "object": subject_of(action), "error": error.message},
+            )
             return _Done(news=news, wait=max(self._failures.must_wait(key, action), 0.001))
         return _Done(wrote=1, news=self._failures.succeed(key, action))
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
 from prometheus_client import Counter
 from pydantic import ValidationError
 
-from pd_operator.plan.actions import Plan
+from pd_operator.plan.actions import Action, Apply, Delete, MarkPod, Plan
 from pd_operator.plan.observed import Observed
 from pd_operator.reconcile import instruments
 from pd_operator.reconcile.errors import AbsentError, TerminalError, TransientError
 from pd_operator.reconcile.execute import Executor, Outcome
-from pd_operator.reconcile.failures import FailureBook
+from pd_operator.reconcile.failures import FailureBook, subject_of
 from pd_operator.reconcile.instruments import Instruments
 from pd_operator.reconcile.observe import missing_pods, observe, pods_in_use
 from pd_operator.reconcile.ports import Clock, Cluster, Engines, Recorder, ServiceKey, Windows
@@ -143,6 +143,8 @@ class Reconciler:
             answers = await self._engines.idle(pods_in_use(observed.pods, plan.ask_idle))
             plan = self._planner(replace(observed, idle=answers))
         outcome = await self._executor.execute(observed.service, view.service, plan)
+        if plan.actions and outcome.writes:
+            log.info("changed", extra={"service": "/".join(key), "actions": summary(plan.actions)})
         self._schedule(key, plan, outcome, look_again)
         return instruments.REFUSED if outcome.refused else instruments.SUCCESS
 
@@ -158,6 +160,18 @@ class Reconciler:
         self._pace.drop(key)
         self._shortfalls.drop(key)
         self._queue.drop(key)
+
+
+def summary(actions: Iterable[Action]) -> str:
+    """What a plan does, for the log: `apply StatefulSet ×2, mark Pod demo-decode-1a2b3c4d-3`."""
+    words = {Apply: "apply", Delete: "delete", MarkPod: "mark"}
+    groups: dict[str, list[str]] = {}
+    for action in actions:
+        kind, _, name = subject_of(action).partition(" ")
+        groups.setdefault(f"{words[type(action)]} {kind}", []).append(name)
+    return ", ".join(
+        f"{what} {names[0]}" if len(names) == 1 else f"{what} ×{len(names)}" for what, names in groups.items()
+    )
 
 
 def _count(counter: Counter, result: str) -> None:

@@ -45,7 +45,12 @@ class StatusPace:
 
 def urgent(present: PDInferenceServiceStatus, wanted: PDInferenceServiceStatus) -> bool:
     """Whether people or tools wait for what the new status says."""
-    if present.observed_generation != wanted.observed_generation or present.scaling != wanted.scaling:
+    if present.observed_generation != wanted.observed_generation or _decision(present) != _decision(wanted):
         return True
     before, after = ({c.type: c.status for c in status.conditions} for status in (present, wanted))
     return any(before.get(name) != after.get(name) for name in _URGENT)
+
+
+def _decision(status: PDInferenceServiceStatus) -> tuple[int | None, int | None]:
+    """The decided counts; the controller's memory beside them changes with every poll and is not urgent."""
+    return (status.scaling.prefill, status.scaling.decode) if status.scaling else (None, None)

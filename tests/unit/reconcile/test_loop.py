@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pd_operator.api import conditions, labels
+from pd_operator.api.v1alpha1.status import ScalingStatus
 from pd_operator.plan.actions import Announce, Apply, Delete, MarkPod, Plan
 from pd_operator.plan.observed import Observed
 from pd_operator.reconcile import instruments
 from pd_operator.reconcile.errors import ForbiddenError, TerminalError, TransientError
 from pd_operator.reconcile.kinds import BY_NAME
+from pd_operator.reconcile.loop import summary
 from tests.unit.reconcile.fakes import UID, service
 from tests.unit.reconcile.world import KEY, World
 
@@ -340,6 +342,26 @@ async def turns() -> None:
     """Let every task go on as far as it can."""
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+def test_the_log_says_what_was_done_in_one_line() -> None:
+    actions = (Apply(ROLE), Apply({**ROLE, "metadata": {"name": "s"}}), Delete("Service", "demo"), MarkPod("p-0"))
+    assert summary(actions) == "apply Role ×2, delete Service demo, mark Pod p-0"
+
+
+async def test_a_decision_is_never_put_off_and_the_memory_behind_it_may_be() -> None:
+    units = 0
+
+    def planner(observed: Observed) -> Plan:
+        nonlocal units
+        units += 1
+        scaling = ScalingStatus(prefill=1 + units // 10, decode=1, state=str(units))
+        return Plan(status=observed.service.status.model_copy(update={"scaling": scaling}), requeue_after=0.1)
+
+    world = await World(planner).start(service())
+    await world.settle(seconds=2.85)
+    assert units == 29
+    assert len(world.cluster.writes) == 3
 
 
 async def test_workers_run_different_services_at_the_same_time() -> None:
