@@ -2,8 +2,9 @@
 
     python -m e2e.sglang_cpu.measure --engine ENGINE_FOLDER --router ROUTER_FOLDER --model MODEL_FOLDER
 
-Prints one JSON object: memory after start, agreement with a single server, then per concurrency the rates, what
-clients felt and the mean of every gauge that moved. Quiet machines give quiet numbers: the load average is included.
+Prints one JSON object: memory after start, then per load what clients felt, the rate of every counter and the mean of
+every gauge that moved, and at last whether the pair's answers are those of a single server. Quiet
+machines give quiet numbers: the load average is included.
 """
 
 from __future__ import annotations
@@ -20,18 +21,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean, quantiles
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import aiohttp
 
 from e2e.client import Answer, ask
 from e2e.sglang_cpu.local import MODEL, Environment, Process, environment_arguments, pair, single
 
-CONCURRENCIES: Final = (1, 4, 16)
-SECONDS: Final = 20.0
-PROMPT_LENGTHS: Final = (100, 1000)
-"""Characters; a token of the tiny model is about 1.3 of them."""
-MAX_TOKENS: Final = 128
+
+class Load(NamedTuple):
+    """Streams at once, the length of their prompts in characters (some 1.3 a token), and tokens to generate."""
+
+    concurrency: int
+    prompt_characters: int
+    max_tokens: int
+
+
+LOADS: Final = (Load(1, 100, 128), Load(4, 100, 128), Load(16, 100, 128), Load(4, 1000, 128), Load(4, 2500, 1))
+"""The last one is prefill alone: its prompt tokens per second are what one prefill worker can do."""
 PROMPTS: Final = tuple(f"question {number}: what is {'very ' * number}far from here?" for number in range(12))
 _SAMPLE: Final = re.compile(r"^([a-zA-Z_:][\w:]*)(\{[^}]*\})? (\S+)$", re.MULTILINE)
 
@@ -62,19 +69,20 @@ def descendants(pid: int) -> list[int]:
     return [pid, *(found for child in children for found in descendants(int(child)))]
 
 
-async def load(session: aiohttp.ClientSession, url: str, concurrency: int, prompt: str) -> list[Answer]:
-    """Keep `concurrency` streams open for SECONDS, each with another prompt: a cache must not answer."""
-    end = time.monotonic() + SECONDS
+async def load(session: aiohttp.ClientSession, url: str, what: Load, seconds: float) -> list[Answer]:
+    """Keep streams open for `seconds`, each with another prompt: a cache must not answer."""
+    filling = "the quick brown fox jumps over the lazy dog "
+    prompt = (filling * (what.prompt_characters // len(filling) + 1))[: what.prompt_characters]
+    end = time.monotonic() + seconds
     answers: list[Answer] = []
 
     async def user(number: int) -> None:
         turn = 0
         while time.monotonic() < end:
             turn += 1
-            text = f"{number}.{turn} {prompt}"
-            answers.append(await ask(session, url, MODEL, text, max_tokens=MAX_TOKENS))
+            answers.append(await ask(session, url, MODEL, f"{number}.{turn} {prompt}", max_tokens=what.max_tokens))
 
-    await asyncio.gather(*(user(number) for number in range(concurrency)))
+    await asyncio.gather(*(user(number) for number in range(what.concurrency)))
     return answers
 
 
@@ -118,23 +126,21 @@ def quantile(samples: Sequence[float], percent: int) -> float:
     return quantiles(samples, n=100, method="inclusive")[percent - 1] if len(samples) > 1 else samples[0]
 
 
-async def phase(processes: Mapping[str, Process], concurrency: int, length: int) -> dict[str, Any]:
-    """One load with one prompt length."""
-    prompt = ("the quick brown fox jumps over the lazy dog " * (length // 44 + 1))[:length]
+async def phase(processes: Mapping[str, Process], what: Load, seconds: float) -> dict[str, Any]:
+    """One load: what clients felt, and what the metrics pages showed meanwhile."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         watching = asyncio.create_task(watch(session, processes))
         await asyncio.sleep(0.5)
         started = time.monotonic()
-        answers = await load(session, processes["router"].url, concurrency, prompt)
-        seconds = time.monotonic() - started
+        answers = await load(session, processes["router"].url, what, seconds)
+        took = time.monotonic() - started
         watching.cancel()
         pages = await watching
     return {
-        "concurrency": concurrency,
-        "prompt_characters": length,
+        **what._asdict(),
         "load_average": os.getloadavg()[0],
-        **felt(answers, seconds),
-        "moved": {name: moved(found, seconds) for name, found in pages.items()},
+        **felt(answers, took),
+        "moved": {name: moved(found, took) for name, found in pages.items()},
     }
 
 
@@ -143,24 +149,27 @@ async def answers_of(url: str) -> list[str]:
         return [(await ask(session, url, MODEL, prompt, max_tokens=24)).text for prompt in PROMPTS]
 
 
-async def measure(environment: Environment) -> dict[str, Any]:
+async def compare(environment: Environment, url: str) -> dict[str, int]:
+    """Whether the pair at `url` gives the answers of one server without disaggregation."""
+    together = await answers_of(url)
+    with single(environment) as alone:
+        expected = await answers_of(alone.url)
+    equal = sum(ours == theirs for ours, theirs in zip(together, expected, strict=True))
+    return {"prompts": len(PROMPTS), "equal_answers": equal, "different_answers": len(set(expected))}
+
+
+async def measure(environment: Environment, seconds: float) -> dict[str, Any]:
+    """Start a pair, and put every load on it for `seconds`."""
     started = time.monotonic()
     with pair(environment) as processes:
-        report: dict[str, Any] = {
-            "start_seconds": round(time.monotonic() - started, 1),
-            "memory_mib": {name: round(resident_mib(process.running.pid)) for name, process in processes.items()},
-        }
-        together = await answers_of(processes["router"].url)
-        with single(environment) as alone:
-            expected = await answers_of(alone.url)
-        report["equal_answers"] = sum(a == b for a, b in zip(together, expected, strict=True))
-        report["different_prompts"], report["different_answers"] = len(PROMPTS), len(set(expected))
-        report["phases"] = [
-            await phase(processes, concurrency, length) for length in PROMPT_LENGTHS for concurrency in CONCURRENCIES
-        ]
-        report["memory_after_mib"] = {
-            name: round(resident_mib(process.running.pid)) for name, process in processes.items()
-        }
+
+        def memory() -> dict[str, int]:
+            return {name: round(resident_mib(process.running.pid)) for name, process in processes.items()}
+
+        report: dict[str, Any] = {"start_seconds": round(time.monotonic() - started, 1), "memory_mib": memory()}
+        report["loads"] = [await phase(processes, what, seconds) for what in LOADS]
+        report["memory_after_mib"] = memory()
+        report["transfer"] = await compare(environment, processes["router"].url)
         return report
 
 
@@ -168,8 +177,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the report. It starts the pair and a single server, which takes minutes on a busy machine."""
     parser = argparse.ArgumentParser(prog="python -m e2e.sglang_cpu.measure", description=__doc__.splitlines()[0])
     environment_arguments(parser)
+    parser.add_argument("--seconds", type=float, default=20, help="duration of each load (default: 20)")
     options = parser.parse_args(arguments)
-    report = asyncio.run(measure(Environment(options.engine, options.router, options.model)))
+    environment = Environment(options.engine, options.router, options.model)
+    report = asyncio.run(measure(environment, options.seconds))
     print(json.dumps(report, indent=2))
     return 0
 
