@@ -56,33 +56,21 @@ class Executor:
     async def execute(self, service: PDInferenceService, raw: Raw, plan: Plan) -> Outcome:
         """Carry out `plan`.
 
-        A status that must come first and cannot be written stops everything after it. A refused action stops the
-        actions after it; the refusal is part of the next observation, so that the status then tells it.
+        A status that must come first and cannot be written stops everything after it. A refused action stops what
+        comes after it, except creations, which harm nothing; the refusal is part of the next observation, so that
+        the status then tells it.
 
         Raises:
             TransientError: Something may work later; what was not done yet is planned again.
         """
         key = service.key
         news = self._failures.keep_only(key, plan.actions)
-        writes = 0
-        wait: float | None = None
-        if plan.status_first:
-            writes += await self._write_status(service, plan.status)
-        for batch in _batches(plan.actions, self._store.children(key)):
-            results = await asyncio.gather(*(self._act(service, action) for action in batch), return_exceptions=True)
-            failed = [result for result in results if isinstance(result, BaseException)]
-            done = [result for result in results if isinstance(result, _Done)]
-            writes += sum(result.wrote for result in done)
-            news |= any(result.news for result in done)
-            waits = [result.wait for result in done if result.wait > 0]
-            wait = min([*waits, *([wait] if wait is not None else [])], default=None)
-            if failed:
-                raise failed[0]
-            if waits:
-                break
-        if news:
+        writes = await self._write_status(service, plan.status) if plan.status_first else 0
+        done = await self._carry_out(service, plan.actions)
+        writes += done.wrote
+        if news or done.news:
             # What the status would say now is outdated: plan once more with the news.
-            return Outcome(writes, replan_after=0.0, refused=wait is not None)
+            return Outcome(writes, replan_after=0.0, refused=done.wait is not None)
         postponed = None
         if not plan.status_first:
             postponed = self._pace.postpone(key, service.status, plan.status)
@@ -90,8 +78,22 @@ class Executor:
                 writes += await self._write_status(service, plan.status)
         for announcement in plan.events if postponed is None else ():
             await self._recorder.announce(raw, announcement)
-        delays = [seconds for seconds in (wait, postponed) if seconds is not None]
-        return Outcome(writes, replan_after=min(delays, default=None), refused=wait is not None)
+        delays = [seconds for seconds in (done.wait, postponed) if seconds is not None]
+        return Outcome(writes, replan_after=min(delays, default=None), refused=done.wait is not None)
+
+    async def _carry_out(self, service: PDInferenceService, actions: tuple[Action, ...]) -> _Done:
+        total = _Done()
+        for batch in _batches(actions, self._store.children(service.key)):
+            if total.wait is not None and not batch.creates:
+                continue
+            results = await asyncio.gather(
+                *(self._act(service, action) for action in batch.actions), return_exceptions=True
+            )
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+                total += result
+        return total
 
     async def _write_status(self, service: PDInferenceService, status: PDInferenceServiceStatus) -> int:
         """Write the status if it says anything else than the present one."""
@@ -106,7 +108,7 @@ class Executor:
     async def _act(self, service: PDInferenceService, action: Action) -> _Done:
         key = service.key
         wait = self._failures.must_wait(key, action)
-        if wait > 0:
+        if wait is not None:
             return _Done(wait=wait)
         try:
             await self._perform(service, action)
@@ -116,7 +118,7 @@ class Executor:
                 "a write was refused",
                 extra={"service": "/".join(key), "object": subject_of(action), "error": error.message},
             )
-            return _Done(news=news, wait=max(self._failures.must_wait(key, action), 0.001))
+            return _Done(news=news, wait=self._failures.must_wait(key, action))
         return _Done(wrote=1, news=self._failures.succeed(key, action))
 
     async def _perform(self, service: PDInferenceService, action: Action) -> None:
@@ -169,13 +171,27 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
+    """What came of some actions: how many wrote, whether a refusal began or ended, and when to try a refused one."""
+
     wrote: int = 0
     news: bool = False
-    wait: float = 0.0
+    wait: float | None = None
+
+    def __add__(self, other: _Done) -> _Done:
+        waits = [wait for wait in (self.wait, other.wait) if wait is not None]
+        return _Done(self.wrote + other.wrote, self.news or other.news, min(waits, default=None))
 
 
-def _batches(actions: tuple[Action, ...], existing: frozenset[ChildKey]) -> Iterator[list[Action]]:
-    """Actions that may be under way together.
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Actions that may be under way together."""
+
+    actions: list[Action]
+    creates: bool = False
+
+
+def _batches(actions: tuple[Action, ...], existing: frozenset[ChildKey]) -> Iterator[_Batch]:
+    """Actions in batches.
 
     Neighbouring creations go in two waves, since creating an object harms no other. All else is done one by one: its
     order is the plan's promise (grow one set before another one shrinks, drain before removal).
@@ -187,14 +203,14 @@ def _batches(actions: tuple[Action, ...], existing: frozenset[ChildKey]) -> Iter
             continue
         yield from _waves(creations)
         creations = []
-        yield [action]
+        yield _Batch([action])
     yield from _waves(creations)
 
 
-def _waves(creations: list[Apply]) -> Iterator[list[Action]]:
+def _waves(creations: list[Apply]) -> Iterator[_Batch]:
     first: list[Action] = [action for action in creations if action.body["kind"] in _CREATED_FIRST]
     second: list[Action] = [action for action in creations if action.body["kind"] not in _CREATED_FIRST]
-    yield from (wave for wave in (first, second) if wave)
+    yield from (_Batch(wave, creates=True) for wave in (first, second) if wave)
 
 
 def _controlled_by(raw: Raw, uid: str) -> bool:

@@ -52,12 +52,13 @@ class FailureBook:
         """What is refused at present, in a stable order."""
         return tuple(refusal.failure for _, refusal in sorted(self._refusals.get(key, {}).items()))
 
-    def must_wait(self, key: ServiceKey, action: Action) -> float:
-        """Seconds until the same write may be tried again; 0 when it may be tried now."""
+    def must_wait(self, key: ServiceKey, action: Action) -> float | None:
+        """Seconds until the same write may be tried again; None when it may be tried now."""
         refusal = self._refusals.get(key, {}).get(subject_of(action))
         if refusal is None or refusal.content != hash(_content_of(action)):
-            return 0.0
-        return max(0.0, refusal.until - self._clock.monotonic())
+            return None
+        left = refusal.until - self._clock.monotonic()
+        return left if left > 0 else None
 
     def record(self, key: ServiceKey, action: Action, error: ClusterError) -> bool:
         """Remember a refusal; returns whether it tells anything new."""

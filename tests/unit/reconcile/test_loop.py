@@ -105,7 +105,8 @@ async def test_a_refused_object_is_told_in_the_status_and_does_not_keep_others_f
     stalled = world.condition(conditions.STALLED)
     assert stalled["status"] == "True"
     assert "is invalid: spec.template: no" in stalled["message"]
-    assert ("Service", "demo-prefill") in world.cluster.objects
+    created = {kind for kind, _ in world.cluster.objects}
+    assert created == {labels.KIND, *CHILDREN} - {"StatefulSet"}
     assert world.results(instruments.REFUSED) > 0
 
 
