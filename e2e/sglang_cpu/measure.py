@@ -3,8 +3,8 @@
     python -m e2e.sglang_cpu.measure --engine ENGINE_FOLDER --router ROUTER_FOLDER --model MODEL_FOLDER
 
 Prints one JSON object: memory after start, then per load what clients felt, the rate of every counter and the mean of
-every gauge that moved, and at last whether the pair's answers are those of a single server. Quiet
-machines give quiet numbers: the load average is included.
+every gauge that moved, and at last whether the pair's answers are those of a single server. The load average is
+included, because a busy machine makes every number worse.
 """
 
 from __future__ import annotations
@@ -117,13 +117,17 @@ def felt(answers: Sequence[Answer], seconds: float) -> dict[str, float]:
     return {
         "requests_per_second": round(len(answers) / seconds, 2),
         "generated_tokens_per_second": round(sum(answer.tokens for answer in answers) / seconds, 1),
-        **{f"ttft_p{p}_ms": round(quantile(first, p), 1) for p in (50, 90)},
-        **{f"itl_p{p}_ms": round(quantile(gaps, p), 1) for p in (50, 90)},
+        **_percentiles("ttft", first),
+        **_percentiles("itl", gaps),
     }
 
 
-def quantile(samples: Sequence[float], percent: int) -> float:
-    return quantiles(samples, n=100, method="inclusive")[percent - 1] if len(samples) > 1 else samples[0]
+def _percentiles(name: str, milliseconds: Sequence[float]) -> dict[str, float]:
+    """Median and 90th percentile; nothing without two samples, such as the gaps of answers of one token."""
+    if len(milliseconds) < 2:
+        return {}
+    hundredths = quantiles(milliseconds, n=100, method="inclusive")
+    return {f"{name}_p{percent}_ms": round(hundredths[percent - 1], 1) for percent in (50, 90)}
 
 
 async def phase(processes: Mapping[str, Process], what: Load, seconds: float) -> dict[str, Any]:
@@ -136,10 +140,10 @@ async def phase(processes: Mapping[str, Process], what: Load, seconds: float) ->
         took = time.monotonic() - started
         watching.cancel()
         pages = await watching
+    result = {**what._asdict(), "load_average": os.getloadavg()[0], **felt(answers, took)}
+    print(result, file=sys.stderr, flush=True)
     return {
-        **what._asdict(),
-        "load_average": os.getloadavg()[0],
-        **felt(answers, took),
+        **result,
         "moved": {name: moved(found, took) for name, found in pages.items()},
     }
 

@@ -62,6 +62,12 @@ def test_what_clients_felt() -> None:
     }
 
 
+def test_answers_of_one_token_have_no_time_between_tokens() -> None:
+    answers = [Answer("a", 1, "length", 0.1, ())] * 2
+    assert felt(answers, seconds=1)["ttft_p50_ms"] == 100.0
+    assert "itl_p50_ms" not in felt(answers, seconds=1)
+
+
 def test_memory_is_that_of_the_process_and_its_children() -> None:
     assert descendants(os.getpid())[0] == os.getpid()
     assert resident_mib(os.getpid()) > 1
