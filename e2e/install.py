@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from e2e.lab import binaries, external, images, prometheus
 from e2e.lab.errors import LabError
 from e2e.lab.external import ExternalCluster
@@ -24,6 +26,7 @@ RELEASE = "pd-operator"
 NAMESPACE = "pd-system"
 IMAGE = "operator"
 TIMEOUT = "3m"
+DEFAULT_IMAGE = f"docker.io/library/pd-operator:{yaml.safe_load((CHART / 'Chart.yaml').read_text())['appVersion']}"
 
 Cluster = Lab | ExternalCluster
 
@@ -105,7 +108,8 @@ class Release:
     def _load(self, lab: Lab) -> tuple[str, str]:
         reference, archive = images.ensure(IMAGE, self.progress)
         with self.progress.step(f"Load {reference} into the lab's nodes"):
-            lab.load(archive)
+            # with the name of the chart's defaults too, so that a plain `helm install` works on a lab
+            lab.load(archive, alias=DEFAULT_IMAGE)
         repository, _, tag = reference.rpartition(":")
         return repository, tag
 

@@ -135,8 +135,11 @@ class Lab:
         with state.locked(self.directory):
             return self.runtime().stop(self._component(name), number)
 
-    def load(self, archive: Path, nodes: Sequence[int] | None = None) -> None:
-        """Imports an image from a docker-archive file into real nodes, all of them if none are named."""
+    def load(self, archive: Path, nodes: Sequence[int] | None = None, alias: str | None = None) -> None:
+        """Imports an image from a docker-archive file into real nodes, all of them if none are named.
+
+        `alias` is one more name for it there, in full: the one that a manifest uses.
+        """
         spec = self.state().spec
         chosen = list(spec.node_indexes if nodes is None else nodes)
         if not spec.full:
@@ -144,6 +147,8 @@ class Lab:
         if unknown := [node for node in chosen if node not in spec.node_indexes]:
             raise LabError(f"the lab {self.name!r} has no node {unknown[0]}; it has 0 to {spec.nodes - 1}")
         real_nodes.load(self.runtime(), archive, chosen)
+        if alias is not None:
+            real_nodes.tag(self.runtime(), real_nodes.contents(archive)[0], alias, chosen)
 
     def command(self, argv: Sequence[str], node: int = 0) -> list[str]:
         """`argv` as it must be run to run inside the lab, on one of its nodes; use with `environment`."""

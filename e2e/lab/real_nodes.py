@@ -94,6 +94,14 @@ def load(runtime: Runtime, archive: Path, nodes: list[int]) -> None:
         list(pool.map(partial(_import, runtime, archive), lacking))
 
 
+def tag(runtime: Runtime, reference: str, alias: str, nodes: list[int]) -> None:
+    """Gives an image that is in the nodes' container runtimes a second name."""
+    for node in nodes:
+        done = _ctr(runtime, node, "images", "tag", "--force", reference, alias)
+        if done.returncode != 0:
+            raise LabError(f"{reference} could not be tagged {alias} on {node_name(node)}: {done.stderr.strip()}")
+
+
 def contents(archive: Path) -> tuple[str, str]:
     """Reference and id of the one image in a docker-archive. Raises LabError when it is something else."""
     try:
