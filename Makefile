@@ -92,5 +92,7 @@ generate-check: generate ## Fail when generated files differ from what is checke
 lock: venv ## Recompile the lock files from requirements/*.in
 	@for set in runtime dev go; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate requirements/$$set.in -o requirements/$$set.txt; done
+	@for set in e2e/sglang_cpu router_image; do $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate $$set/requirements.in -o $$set/requirements.txt; done
 format: venv ## Fix style
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
