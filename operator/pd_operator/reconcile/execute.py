@@ -14,7 +14,7 @@ from pd_operator.plan.actions import Action, Apply, Delete, MarkPod, Plan
 from pd_operator.plan.observed import ChildKey
 from pd_operator.reconcile.errors import AbsentError, ConflictError, TerminalError
 from pd_operator.reconcile.failures import FailureBook, subject_of
-from pd_operator.reconcile.kinds import BY_NAME, POD, SERVICE_KIND
+from pd_operator.reconcile.kinds import BY_NAME, POD, SERVICE_KIND, Kind
 from pd_operator.reconcile.ports import Cluster, Raw, Recorder
 from pd_operator.reconcile.status_pace import StatusPace
 from pd_operator.reconcile.store import Store
@@ -133,19 +133,19 @@ class Executor:
     async def _apply(self, service: PDInferenceService, action: Apply) -> None:
         kind = BY_NAME[action.body["kind"]]
         namespace, name = service.metadata.namespace, action.body["metadata"]["name"]
-        known = self._store.uid(kind, namespace, name) is not None
+        ours = (kind.name, name) in self._store.children(service.key)
+        if not ours and self._store.uid(kind, namespace, name) is not None:
+            # A child of another service. It has the same field manager, so the API server would see no conflict.
+            raise _taken(kind, name)
         try:
-            answer = await self._cluster.apply(action.body, force=known)
+            answer = await self._cluster.apply(action.body, force=ours)
         except ConflictError:
-            if known:
+            if ours:
                 raise
             # Someone else's object, or our own one that lost its labels. Only the latter is taken (back) by force.
             found = await self._cluster.get(kind, namespace, name)
             if not _controlled_by(found, service.metadata.uid):
-                raise TerminalError(
-                    f"{kind.name} {name} exists already and does not belong to this {labels.KIND}: "
-                    "delete it, or give the service another name"
-                ) from None
+                raise _taken(kind, name) from None
             answer = await self._cluster.apply(action.body, force=True)
         self._store.put(kind, answer)
 
@@ -211,6 +211,13 @@ def _waves(creations: list[Apply]) -> Iterator[_Batch]:
     first: list[Action] = [action for action in creations if action.body["kind"] in _CREATED_FIRST]
     second: list[Action] = [action for action in creations if action.body["kind"] not in _CREATED_FIRST]
     yield from (_Batch(wave, creates=True) for wave in (first, second) if wave)
+
+
+def _taken(kind: Kind, name: str) -> TerminalError:
+    return TerminalError(
+        f"{kind.name} {name} exists already and does not belong to this {labels.KIND}: "
+        "delete it, or give the service another name"
+    )
 
 
 def _controlled_by(raw: Raw, uid: str) -> bool:

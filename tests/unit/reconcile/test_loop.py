@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -389,3 +390,16 @@ async def test_workers_run_different_services_at_the_same_time() -> None:
     for worker in workers:
         worker.cancel()
     assert world.results(instruments.SUCCESS) == 2
+
+
+async def test_a_service_never_takes_the_child_of_another_one() -> None:
+    """`demo-prefill` would have a client Service of the name that `demo` has for its prefill workers."""
+    world = await World().start(service())
+    await world.settle(seconds=3)
+    before = copy.deepcopy(world.cluster.objects["Service", "demo-prefill"])
+    world.user_creates(service("demo-prefill"))
+    await world.settle(seconds=3)
+    assert world.cluster.objects["Service", "demo-prefill"] == before
+    status = world.cluster.objects[labels.KIND, "demo-prefill"]["status"]
+    stalled = next(c for c in status["conditions"] if c["type"] == conditions.STALLED)
+    assert "Service demo-prefill exists already" in stalled["message"]

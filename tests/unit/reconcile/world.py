@@ -56,6 +56,12 @@ class World:
     def restarted(self, planner: Planner = plan) -> World:
         return World(planner, self.cluster)
 
+    def user_creates(self, body: Raw) -> None:
+        """Somebody creates an object, and the operator sees it."""
+        self.cluster.create(body)
+        created = self.cluster.objects[body["kind"], body["metadata"]["name"]]
+        self.intake.saw(kind_of(created), created, deleted=False)
+
     def user_edits(self, kind: str, name: str, change: Callable[[dict[str, Any]], None], *, seen: bool = True) -> None:
         """Somebody changes an object; unless the event is lost, the operator sees it."""
         body = self.cluster.edit(kind, name, change)
