@@ -51,6 +51,7 @@ DECODE_EDITS = (
     Edit("^sglang:num_running_reqs", 6),
     Edit("^sglang:num_queue_reqs", 1),
     Edit("^sglang:num_decode_prealloc_queue_reqs", 3),
+    Edit("^sglang:num_decode_transfer_queue_reqs", 4),
     Edit("^sglang:token_usage", 0.5),
     Edit('^sglang:http_requests_active{endpoint="/v1/chat/completions"', 11),
     Edit('^sglang:http_requests_active{endpoint="/metrics"', 4),
@@ -208,6 +209,8 @@ def test_roles_of_a_service(windows: dict[str, Window]) -> None:
     assert (prefill.running, prefill.waiting, decode.running) == (1, 2, 12)
     # prefill's bootstrap queue (5) and decode's prealloc queues (2 × 3) are the same requests; 2 × 1 wait after them
     assert decode.waiting == 6 + 2
+    assert decode.held == 2 * 4
+    assert (prefill.finished, decode.finished) == (near(2 * 50), near(2 * (3 + 1)))
     assert prefill.kv_usage == pytest.approx(0.3)
     assert decode.kv_usage == pytest.approx(0.5)
     assert prefill.busy == near(0.5 + 0.1)

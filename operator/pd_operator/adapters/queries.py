@@ -42,6 +42,7 @@ class Metric(StrEnum):
     QUEUE = "queue"  # ready to run, waiting for a batch
     BOOTSTRAP = "bootstrap"  # on prefill: waiting until a decode worker has reserved KV space
     PREALLOC = "prealloc"  # on decode: the same requests, seen from there
+    TRANSFER = "transfer"  # on decode: with KV space, waiting for prefill and for the transfer
     KV_USAGE = "kv_usage"
     BUSY = "busy"
     COMPLETIONS = "completions"
@@ -118,6 +119,7 @@ def queries(window_seconds: int, namespaces: Iterable[str] = ()) -> dict[Metric,
             gauge_of_ranks("sum"), "num_prefill_bootstrap_queue_reqs", "num_prefill_prealloc_queue_reqs"
         ),
         Metric.PREALLOC: _engine(gauge_of_ranks("sum"), "num_decode_prealloc_queue_reqs"),
+        Metric.TRANSFER: _engine(gauge_of_ranks("sum"), "num_decode_transfer_queue_reqs"),
         Metric.KV_USAGE: _engine(gauge_of_ranks("avg"), "token_usage"),
         Metric.BUSY: _engine(busy, "scheduler_stage_seconds_total"),
         Metric.COMPLETIONS: _engine(rate(), "num_requests_total"),

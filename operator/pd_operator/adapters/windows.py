@@ -110,6 +110,7 @@ def window_of(answers: Answers, target: Target) -> Window:
             reporting=len(prefill.pods),
             running=prefill.total(Metric.RUNNING),
             waiting=prefill.total(Metric.QUEUE),
+            finished=prefill.rate(Metric.COMPLETIONS),
             kv_usage=prefill.mean(Metric.KV_USAGE),
             busy=prefill.mean(Metric.BUSY),
         ),
@@ -119,6 +120,8 @@ def window_of(answers: Answers, target: Target) -> Window:
             running=decode.total(Metric.RUNNING),
             # one request waits in both queues at once, seen from either side; the engine's own queue comes after
             waiting=_sum(_max(bootstrap, prealloc), decode.total(Metric.QUEUE)),
+            held=decode.total(Metric.TRANSFER),
+            finished=completions,
             kv_usage=decode.mean(Metric.KV_USAGE),
             busy=decode.mean(Metric.BUSY),
         ),

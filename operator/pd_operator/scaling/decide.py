@@ -1,10 +1,10 @@
 """From one metrics poll to two numbers: how many prefill and how many decode replicas there should be.
 
-    need → wish → fit
+    flow → need → wish → fit
 
-`demand` says what each role needs, `stabilise` when it may move, `budget` what both may have together; limits come
-last, so nothing above them can break them. The function is pure and total: the same arguments give the same decision,
-and no window, however wrong, raises.
+`flow` says which role holds requests up, `demand` what each needs, `stabilise` when it may move, `budget` what both
+may have together; limits come last, so nothing above them can break them. The function is pure and total: the same
+arguments give the same decision, and no window, however wrong, raises.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pd_operator.scaling.explain import (
 from pd_operator.scaling.profile import SLO, Bounds, Profile, RoleBounds
 from pd_operator.scaling.stabilise import Wish, learned, moved, wish
 from pd_operator.scaling.state import RoleMemory, ScalingState, not_after
+from pd_operator.scaling.trust import sanitised
 from pd_operator.scaling.window import MetricsFault, RoleWindow, Window
 
 
@@ -80,7 +81,7 @@ def decide(profile: Profile, slo: SLO, bounds: Bounds, window: Window, now: floa
         state: The one that the last decision returned, or `state_of(service)`.
     """
     state = not_after(state, now)
-    window = demand.sanitised(window)
+    window = sanitised(window)
     fault = _fault(window, bounds)
     if fault:
         return _hold(fault, bounds, window, now, state)
@@ -98,8 +99,8 @@ def decide(profile: Profile, slo: SLO, bounds: Bounds, window: Window, now: floa
         budget=bounds.budget,
     )
     remembered = ScalingState(
-        prefill=_remembered(prefill, needs.prefill, before[0], fitted.pair[0], window.prefill, load, now),
-        decode=_remembered(decode, needs.decode, before[1], fitted.pair[1], window.decode, load, now),
+        prefill=_remembered(prefill, needs, needs.prefill, before[0], fitted.pair[0], window.prefill, load, now),
+        decode=_remembered(decode, needs, needs.decode, before[1], fitted.pair[1], window.decode, load, now),
     )
     return _decision(explanation, bounds, remembered)
 
@@ -165,10 +166,19 @@ def _replicas(bounds: RoleBounds, memory: RoleMemory) -> int:
 
 
 def _remembered(
-    wished: Wish, need: demand.Need, before: int, after: int, window: RoleWindow, load: float | None, now: float
+    wished: Wish,
+    needs: demand.Needs,
+    need: demand.Need,
+    before: int,
+    after: int,
+    window: RoleWindow,
+    load: float | None,
+    now: float,
 ) -> RoleMemory:
     memory = moved(wished.memory, after, now)
-    return learned(memory, need, window.ready, load, now) if after > before else memory
+    if after <= before or needs.overload:
+        return memory
+    return learned(wished.memory, memory, need, window.ready, load, now)
 
 
 def _decision(explanation: Explanation, bounds: Bounds, state: ScalingState) -> Decision:

@@ -110,6 +110,8 @@ def known_numbers(window: Window) -> dict[str, float]:
             f"{name}Ready": role.ready,
             f"{name}Running": role.running,
             f"{name}Waiting": role.waiting,
+            f"{name}Held": role.held,
+            f"{name}Finished": role.finished,
             f"{name}KVUsage": role.kv_usage,
             f"{name}Busy": role.busy,
         }

@@ -17,6 +17,8 @@ from pd_operator.scaling.window import RoleWindow
 DEAD_BAND: Final = 0.05
 #: The same need is written anew after this part of the stabilisation time, so that status does not change at each poll.
 REFRESH_SHARE: Final = 0.2
+#: A role with traffic is made smaller by at most one part in so many at once.
+LOADED_STEP: Final = 8
 #: A lesson holds while the load is at least this part of what it was learned at …
 LESSON_LOAD_SHARE: Final = 0.8
 #: … and not longer than this.
@@ -67,7 +69,7 @@ def wish(
     partial = window.reporting is not None and window.reporting < window.ready
     if rounded.up > current:
         return _grow(current, rounded.up, bounds, now, memory)
-    return _shrink(current, rounded.down, bounds, now, memory, partial=partial)
+    return _shrink(current, rounded.down, bounds, now, memory, partial=partial, loaded=need.replicas > 0)
 
 
 def moved(memory: RoleMemory, replicas: int, now: float) -> RoleMemory:
@@ -79,15 +81,18 @@ def moved(memory: RoleMemory, replicas: int, now: float) -> RoleMemory:
     return replace(memory, replicas=replicas, changed_at=now, grown_at=now if grown else memory.grown_at)
 
 
-def learned(memory: RoleMemory, need: Need, ready: int, load: float | None, now: float) -> RoleMemory:
-    """The memory after the role grew because of a symptom: at this load, this many ready replicas are too few.
+def learned(
+    before: RoleMemory, after: RoleMemory, need: Need, ready: int, load: float | None, now: float
+) -> RoleMemory:
+    """The memory after a role grew: what may be learned is that at this load, this many ready replicas are too few.
 
-    A latency says nothing about the count at which it would be broken again, so without this the role would shrink
-    when the latency is good, and grow again, for ever.
+    It is learned from a symptom, since a latency says nothing about the count at which it would be broken again, and
+    from growth that takes back a decrease. Without this a role would shrink when all is well, and grow again, for ever.
     """
-    if not need.symptom or load is None or not ready:
-        return memory
-    return replace(memory, lesson=Lesson(replicas=ready, load=load, at=now))
+    shrank = before.changed_at is not None and (before.grown_at is None or before.grown_at < before.changed_at)
+    if load is None or not ready or not (need.symptom or shrank):
+        return after
+    return replace(after, lesson=Lesson(replicas=ready, load=load, at=now))
 
 
 def _watch_starting(memory: RoleMemory, window: RoleWindow, now: float) -> RoleMemory:
@@ -114,7 +119,7 @@ def _rounded(
     replicas = min(need.replicas or 0.0, float(MAX_REPLICAS))
     exact = bool(need.symptom)
     up = math.ceil(replicas if exact else replicas / (1 + DEAD_BAND))
-    down = math.ceil(replicas if exact else replicas * (1 + DEAD_BAND))
+    down = max(math.ceil(replicas if exact else replicas * (1 + DEAD_BAND)), min(need.keep, MAX_REPLICAS))
     if memory.lesson and replicas > 0 and _applies(memory.lesson, load, now):
         down = max(down, memory.lesson.replicas + 1)
     extra = stuck(memory, window, limits, now) if replicas > 0 else 0
@@ -166,7 +171,9 @@ def _grow(current: int, needed: int, bounds: Bounds, now: float, memory: RoleMem
     return Wish(step, needed, frozenset({Limit.STEP}) if step < needed else frozenset(), memory)
 
 
-def _shrink(current: int, needed: int, bounds: Bounds, now: float, memory: RoleMemory, *, partial: bool) -> Wish:
+def _shrink(
+    current: int, needed: int, bounds: Bounds, now: float, memory: RoleMemory, *, partial: bool, loaded: bool
+) -> Wish:
     if needed >= current:
         return Wish(current, current, frozenset(), memory)
     if partial:  # what does not report may be what is loaded: growing is safe, shrinking is not
@@ -179,7 +186,9 @@ def _shrink(current: int, needed: int, bounds: Bounds, now: float, memory: RoleM
     if _waits(memory.changed_at, bounds.scale_down_cooldown_seconds, now):
         return Wish(current, needed, frozenset({Limit.DOWN_COOLDOWN}), memory)
     limits = frozenset({Limit.STABILIZATION}) if highest > needed else frozenset()
-    step = max(highest, current - bounds.max_step)
+    # under traffic a smaller count is approached, because latencies do not grow in proportion
+    most = max(current // LOADED_STEP, 1) if loaded else current
+    step = max(highest, current - min(bounds.max_step, most))
     return Wish(step, needed, limits | ({Limit.STEP} if step > highest else set()), memory)
 
 

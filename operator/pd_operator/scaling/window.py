@@ -28,6 +28,8 @@ class RoleWindow:
         reporting: Pods whose metrics arrived.
         running: Requests in the engines' batches, summed over replicas.
         waiting: Requests waiting for this role's own capacity, summed over replicas.
+        held: Requests that hold this role's KV space while the other role works on them, summed over replicas.
+        finished: Requests per second that this role is done with.
         kv_usage: Part of the KV cache in use, 0 to 1, mean over replicas.
         busy: Part of the time in which the engines computed, 0 to 1, mean over replicas. For prefill it is a true
             utilisation; decode engines compute whenever one request runs, so it says little about them.
@@ -39,6 +41,8 @@ class RoleWindow:
     reporting: int | None = None
     running: float | None = None
     waiting: float | None = None
+    held: float | None = None
+    finished: float | None = None
     kv_usage: float | None = None
     busy: float | None = None
 

@@ -63,7 +63,7 @@ def counts(decision: Decision) -> tuple[int, int]:
 def test_streams_over_what_a_replica_fits() -> None:
     decision = Service(EIGHT_STREAMS).poll(window(decode={"running": 14}))
     assert counts(decision) == (1, 3)
-    assert decision.reason == "decode 1 → 3: 14 requests stream or wait where 8 fit in one replica (target 70 %)"
+    assert decision.reason == "decode 1 → 3: 14 requests stream where 8 fit in one replica (target 70 %)"
     assert decision.actions == (Step("decode", 1, 3, accelerators=2, load_before=14 / 8, load_after=14 / 24),)
 
 
@@ -103,6 +103,22 @@ def test_requests_that_wait_for_kv_space_make_decode_grow_and_not_prefill() -> N
     assert "decode 1 → 2" in decision.reason
 
 
+def test_requests_that_wait_for_prefill_with_space_in_hand_make_prefill_grow_and_not_decode() -> None:
+    """The same queue in front of decode, but its KV space is full of requests that wait for prefill."""
+    seen = window(
+        {"busy": 1.0, "waiting": 60}, {"waiting": 500, "running": 8, "held": 60, "kv_usage": 1.0}, arrival_rate=3.0
+    )
+    decision = Service().poll(seen)
+    assert counts(decision) == (3, 1)
+    assert decision.reason.startswith("prefill 1 → 3: prefill engines compute 100 % of the time")
+
+
+def test_a_queue_that_is_being_worked_off_needs_no_more() -> None:
+    seen = window({"busy": 1.0, "waiting": 100, "finished": 3.0}, {"running": 20, "held": 100, "kv_usage": 1.0})
+    assert counts(Service().poll(replace(seen, arrival_rate=2.0))) == (1, 1)
+    assert counts(Service().poll(replace(seen, arrival_rate=4.0))) == (2, 1)
+
+
 def test_a_queue_of_its_own_makes_prefill_grow() -> None:
     decision = Service().poll(window({"waiting": 8, "busy": None}))
     assert counts(decision) == (2, 1)
@@ -128,13 +144,13 @@ def test_slow_tokens_make_decode_grow() -> None:
 
 
 def test_both_short_grow_in_their_ratio() -> None:
-    seen = window({"ready": 2, "waiting": 20}, {"ready": 4, "waiting": 30}, arrival_rate=2.0, completion_rate=2.0)
+    seen = window({"ready": 2, "waiting": 20, "busy": 0.95}, {"ready": 4, "waiting": 30, "running": 90})
     decision = at(2, 4, bounds=Bounds(budget=20)).poll(seen)
     assert counts(decision) == (3, 6)
 
 
 def test_both_short_at_the_budget_hold() -> None:
-    seen = window({"ready": 2, "waiting": 20}, {"ready": 4, "waiting": 30})
+    seen = window({"ready": 2, "waiting": 20, "busy": 0.95}, {"ready": 4, "waiting": 30, "running": 90})
     service = at(2, 4, bounds=Bounds(budget=6))
     for decision in service.poll_for(1200, seen):
         assert counts(decision) == (2, 4)
@@ -256,9 +272,10 @@ def test_replicas_that_never_start_are_made_up_for_once() -> None:
 
 def test_a_load_with_a_profile_does_not_ask_again_for_what_is_starting() -> None:
     service = Service(EIGHT_STREAMS)
-    busy = window(decode={"ready": 1, "starting": 2, "running": 8, "waiting": 6})
-    service.poll(window(decode={"running": 8, "waiting": 6}))
-    assert {d.decode for d in service.poll_for(500, busy)} == {3}
+    assert service.poll(window(decode={"running": 8, "waiting": 6})).decode == 2
+    busy = window(decode={"ready": 1, "starting": 1, "running": 8, "waiting": 6})
+    assert {d.decode for d in service.poll_for(500, busy)} == {2}
+    assert service.poll(window(decode={"ready": 2, "running": 14})).decode == 3
 
 
 # ---- holding --------------------------------------------------------------------------------------------------------
