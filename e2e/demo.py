@@ -72,7 +72,9 @@ def _load(stack: Stack, kubectl: Kubectl, progress: Progress) -> None:
     """Press on the service until the operator has added a worker; the load ends with this function."""
     before = _desired(kubectl)
     load = subprocess.Popen(
-        stack.python("e2e.load", *_target(), *LOAD, "--seconds", str(GROWS_WITHIN)), stdout=subprocess.DEVNULL
+        stack.python("e2e.load", *_target(), *LOAD, "--seconds", str(GROWS_WITHIN), "--until-eof"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
     )
     try:
         with progress.step(
@@ -80,8 +82,7 @@ def _load(stack: Stack, kubectl: Kubectl, progress: Progress) -> None:
         ):
             wait_until("the operator adds a worker", lambda: _desired(kubectl) != before, within=GROWS_WITHIN)
     finally:
-        load.terminate()
-        load.wait(timeout=30)
+        load.communicate(timeout=60)
     _table(kubectl)
     recommended = kubectl.get("pdinf", SERVICE)["status"]["recommended"]
     print(f"Why: {recommended['reason']}\n")

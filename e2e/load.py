@@ -1,7 +1,8 @@
 """A closed-loop load that counts: `python -m e2e.load --url URL --model NAME --concurrency N --seconds S`.
 
-Prints one JSON object at the end. SIGTERM ends it early: streams that have begun are finished and counted, so that
-the end of a load never looks like a lost request.
+Prints one JSON object at the end. SIGTERM, or with `--until-eof` the end of its standard input, ends it early: streams
+that have begun are finished and counted, so that the end of a load never looks like a lost request. (A signal does
+not cross into the process namespace of a lab; the end of a pipe does.)
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import signal
 import sys
 import time
@@ -81,10 +83,19 @@ async def run(options: argparse.Namespace, stop: asyncio.Event) -> Tally:
     return tally
 
 
+def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin.fileno())
+        stop.set()
+
+
 async def _main(options: argparse.Namespace) -> None:
     stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.set)
+    if options.until_eof:
+        loop.add_reader(sys.stdin.fileno(), _stop_at_eof, loop, stop)
     tally = await run(options, stop)
     print(json.dumps(tally.summary()))
 
@@ -97,6 +108,7 @@ def main(command_line: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=600, help="longest duration (default: 600)")
     parser.add_argument("--requests", type=int, default=0, help="most requests (default: no limit)")
     parser.add_argument("--prompt", default="Tell me about the capital city of France, and of the world", help="prompt")
+    parser.add_argument("--until-eof", action="store_true", help="stop when standard input ends")
     asyncio.run(_main(parser.parse_args(command_line)))
     return 0
 

@@ -76,14 +76,14 @@ class Client:
         running = subprocess.Popen(
             self.stack.python(
                 *("e2e.load", *self.target, "--concurrency", str(concurrency)),
-                *("--seconds", "1200", "--max-tokens", str(max_tokens)),
+                *("--seconds", "1200", "--max-tokens", str(max_tokens), "--until-eof"),
             ),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         try:
             yield counts
         finally:
-            running.terminate()  # it finishes the streams that it has begun
-            out, _ = running.communicate(timeout=180)
+            out, _ = running.communicate(timeout=180)  # the end of its input; it finishes the streams that it has begun
         counts.update(json.loads(out))

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from e2e.sglang_cpu.reference import reference
 
 from e2e.kubectl import Kubectl, names, wait_until
 from e2e.scenarios.conftest import READY_WITHIN, Client
+from e2e.sglang_cpu.reference import reference
 from e2e.stack import Stack
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2400)
 
 NAME = "pair"
 WORKERS = f"pdinference.dev/service={NAME},pdinference.dev/role in (prefill, decode)"

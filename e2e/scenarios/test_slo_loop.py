@@ -13,7 +13,7 @@ from e2e.kubectl import Kubectl, Object, wait_until
 from e2e.scenarios.conftest import READY_WITHIN, Client
 from e2e.stack import Stack
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2400)
 
 NAME = "slo"
 BUDGET = 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -107,3 +108,14 @@ async def test_a_stopped_load_sends_nothing_more() -> None:
     stop.set()
     async with server(WHOLE) as url:
         assert (await load.run(options(url, requests=0), stop)).summary()["ok"] == 0
+
+
+async def test_a_load_ends_with_its_input_and_still_counts() -> None:
+    async with server(WHOLE) as url:
+        command = ["-m", "e2e.load", "--url", url, "--model", "m", "--concurrency", "2", "--until-eof"]
+        running = await asyncio.create_subprocess_exec(
+            sys.executable, *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await asyncio.wait_for(running.communicate(b""), timeout=30)
+    assert running.returncode == 0
+    assert json.loads(out)["failed"] == 0
