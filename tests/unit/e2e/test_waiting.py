@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from e2e.kubectl import DeadlineError, KubectlError, names, wait_until
@@ -30,7 +32,7 @@ def test_an_unforeseen_error_is_not_waited_out() -> None:
 
 
 def test_objects_merge_member_by_member_and_none_removes() -> None:
-    base = {"scaling": {"mode": "SLO", "budget": {"accelerators": 3}}, "slo": {"itl": 1}}
+    base: dict[str, Any] = {"scaling": {"mode": "SLO", "budget": {"accelerators": 3}}, "slo": {"itl": 1}}
     over = {"scaling": {"mode": "FixedRatio", "budget": None, "fixedRatio": {"prefill": 1}}}
     assert merged(base, over) == {
         "scaling": {"mode": "FixedRatio", "fixedRatio": {"prefill": 1}},
