@@ -98,11 +98,12 @@ def test_a_revision_that_cannot_start_takes_nothing_away(client: Client, kubectl
     kubectl.patch("pdinf", NAME, {"spec": {"engine": {"image": "localhost/no-such-image:1"}}})
 
     def told() -> bool:
-        ready = kubectl.condition(NAME, "Ready")
-        assert "no-such-image" in ready["message"], ready
-        return bool(ready["reason"] == "ImagePullFailed")
+        rollout = kubectl.condition(NAME, "RolloutProgressing")
+        assert "no-such-image" in rollout["message"], rollout
+        return bool(rollout["reason"] == "ImagePullFailed")
 
     wait_until("the condition names pod and image", told, within=120)
+    assert kubectl.condition(NAME, "Ready")["status"] == "True", "what served goes on serving"
     assert client.burst(requests=4, concurrency=2)["ok"] == 4
     kubectl.patch("pdinf", NAME, {"spec": {"engine": {"image": good}}})
     kubectl.wait_ready(NAME, within=READY_WITHIN)
