@@ -13,7 +13,7 @@ CMD ?= kubectl get pdinf --all-namespaces
 CRD := crds/pdinference.dev_pdinferenceservices.yaml
 
 export PYTHONPATH := $(CURDIR)/operator:$(CURDIR)/worker_image:$(CURDIR)
-export LAB
+export LAB CMD
 BIN := $(CURDIR)/.venv/bin
 PY := $(BIN)/python
 
@@ -41,7 +41,7 @@ lab-up: venv ## Start a cluster (PROFILE=full|control-plane NODES=2 GPU_NODES=25
 lab-status: venv ## What runs, and where
 	@$(PY) -m e2e.lab status --name $(LAB)
 lab-exec: venv ## Run CMD='…' against the cluster
-	@$(PY) -m e2e.lab exec --name $(LAB) -- bash -c '$(CMD)'
+	@$(PY) -m e2e.lab exec --name $(LAB) -- bash -c "$$CMD"
 lab-down: venv ## Stop the cluster and remove every trace of it
 	@$(PY) -m e2e.lab down --name $(LAB)
 
