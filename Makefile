@@ -48,8 +48,8 @@ lab-down: venv ## Stop the cluster and remove every trace of it
 .PHONY: operator-install operator-run
 operator-install: venv ## Install the chart on the lab with an image built from this checkout
 	@$(PY) -m e2e.install --name $(LAB)
-operator-run: venv ## Run the operator from this checkout against the lab
-	@$(PY) -m e2e.lab exec --name $(LAB) -- $(PY) -m pd_operator.main
+operator-run: venv ## Run the operator from this checkout against the lab (PD_PROMETHEUS_URL=… for SLO mode)
+	@$(PY) -m e2e.lab exec --name $(LAB) -- bash -c 'kubectl apply --server-side -f crds && exec $(PY) -m pd_operator.main'
 
 .PHONY: images
 images: venv ## Build the operator, router and CPU engine images
