@@ -81,7 +81,7 @@ def _automatic(observed: Observed, window: Window, decision: policy.Decision, re
             from_decode=past.decode,
             to_prefill=counts.prefill,
             to_decode=counts.decode,
-            reason=decision.reason,
+            reason=_why(past, counts, decision),
             inputs=decision.explain.inputs_json(),
         )
         history = (entry, *history)[:HISTORY]
@@ -97,6 +97,14 @@ def _automatic(observed: Observed, window: Window, decision: policy.Decision, re
         slo=_latencies(window),
         moved=_decided(before) != counts,
     )
+
+
+def _why(past: Counts, counts: Counts, decision: policy.Decision) -> str:
+    """The policy's reason; when it had moved before and only recommended it, that this is followed now."""
+    if decision.actions:
+        return decision.reason
+    moves = [f"{role} {past.of(role)} → {counts.of(role)}" for role in ROLES if past.of(role) != counts.of(role)]
+    return f"{', '.join(moves)}, as was recommended before; {decision.reason}"
 
 
 def _recommendation(

@@ -81,6 +81,17 @@ def test_recommendations_change_nothing() -> None:
     assert world.set_size(labels.DECODE) == 1
 
 
+def test_a_recommendation_that_is_followed_later_says_so() -> None:
+    world = _world("Recommend", budget=3)
+    for _ in range(3):
+        world.step(60)
+    world.edit(scaling={"mode": "SLO", "apply": "Auto", "budget": {"accelerators": 3}})
+    made = world.step(5)
+    assert world.set_size(labels.DECODE) == 2
+    assert made.status.scaling is not None
+    assert made.status.scaling.history[0].reason.startswith("decode 1 → 2, as was recommended before; ")
+
+
 def test_recommend_freezes_what_was_decided() -> None:
     world = _world()
     world.step(60)
