@@ -184,7 +184,7 @@ class Rest:
     def _send(self, method: str, path: str, payload: bytes | None, content_type: str) -> bytes:
         try:
             status, content = self._once(method, path, payload, content_type)
-        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
             # the server closed a kept connection meanwhile; everything sent here may be sent twice
             status, content = self._once(method, path, payload, content_type)
         if status >= http.client.BAD_REQUEST:
