@@ -84,8 +84,8 @@ def _load(stack: Stack, kubectl: Kubectl, progress: Progress) -> None:
     finally:
         load.communicate(timeout=60)
     _table(kubectl)
-    recommended = kubectl.get("pdinf", SERVICE)["status"]["recommended"]
-    print(f"Why: {recommended['reason']}\n")
+    newest = kubectl.get("pdinf", SERVICE)["status"]["scaling"]["history"][0]
+    print(f"Why (status.scaling.history): {newest['reason']}\n")
 
 
 def _desired(kubectl: Kubectl) -> tuple[int, int]:
@@ -96,12 +96,18 @@ def _desired(kubectl: Kubectl) -> tuple[int, int]:
 def _next_steps(name: str, lab: Lab) -> None:
     print(
         f"""What to try next (or: export KUBECONFIG={lab.kubeconfig}):
-  make lab-exec LAB={name} CMD='kubectl -n {NAMESPACE} get pdinf -o wide -w'             watch it shrink again
-  make lab-exec LAB={name} CMD='kubectl -n {NAMESPACE} describe pdinf {SERVICE}'     conditions, decisions, events
-  make lab-exec LAB={name} CMD='kubectl -n pd-system logs deploy/pd-operator'     what the operator does
-  make lab-exec LAB={name} CMD='kubectl explain pdinf.spec.scaling'               every field
-  make lab-status LAB={name}                                                      what runs here
-  make demo-down LAB={name}                                                       remove it all"""
+  make lab-exec LAB={name} CMD='kubectl -n {NAMESPACE} get pdinf -o wide -w'
+      watch it shrink again
+  make lab-exec LAB={name} CMD='kubectl -n {NAMESPACE} describe pdinf {SERVICE}'
+      conditions, decisions
+  make lab-exec LAB={name} CMD='kubectl -n pd-system logs deploy/pd-operator'
+      what the operator does
+  make lab-exec LAB={name} CMD='kubectl explain pdinf.spec.scaling'
+      every field
+  make lab-status LAB={name}
+      what runs here
+  make demo-down LAB={name}
+      remove it all"""
     )
 
 
