@@ -50,5 +50,5 @@ FINGERPRINT: Final = f"{GROUP}/fingerprint"
 BOOTSTRAP_PORT: Final = "sglang.ai/bootstrap-port"
 #: The label by which a StatefulSet tells a pod's ordinal (Kubernetes >= 1.28).
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
-#: The template hash a StatefulSet or Deployment puts on its pods.
+#: Selects every child of every service, for watches and lists.
 SELECTOR_OF_CHILDREN: Final = f"{MANAGED_BY}={MANAGER}"
